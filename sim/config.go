@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Config describes a simulated deployment. Make a fresh one for every run:
+// schedulers, routers and observers are stateful.
+type Config struct {
+	// Replicas are the engine instances, at least one.
+	Replicas []Replica
+	// Router spreads arrivals over the replicas. It may be nil when there is
+	// one replica.
+	Router Router
+	// Admission stands before the router. nil accepts everything.
+	Admission Admission
+	// Classes are the kinds of requests. Empty means one class without name
+	// and targets.
+	Classes []Class
+	// FollowUp makes the requests that a client sends in reaction to the end
+	// of one: completed, rejected or aborted. They must not arrive before
+	// Completion.End. The returned slice is read before the next call.
+	FollowUp func(Completion) []Request
+	// Observers see every event, in the order of the slice.
+	Observers []Observer
+	// TokenTimes keeps the instant of every token until its request ends,
+	// for Event.TokenTimes. It costs memory per token in flight.
+	TokenTimes bool
+	// Until is the horizon: events after it do not happen and requests still
+	// alive then end unfinished. 0 means none.
+	Until Time
+	// MaxSteps ends a run with an error after that many steps over all
+	// replicas. 0 means no limit.
+	MaxSteps int64
+	// Check makes the engine recount its state after every instant, ignore
+	// Hold, and carry out AddDecodes one sequence at a time. A difference is
+	// an error. Runs cost O(batch) per step; results do not change.
+	Check bool
+}
+
+// Replica describes one engine instance. Zero sizes are limits that do not
+// exist.
+type Replica struct {
+	Scheduler Scheduler
+	CostModel CostModel
+	// Order sorts the waiting queue; nil keeps order of arrival, preempted
+	// sequences in front.
+	Order Order
+	// KVBlocks is the number of KV blocks; 0 means that memory never runs
+	// out.
+	KVBlocks int
+	// ReservedBlocks of KVBlocks are never given out (a placeholder block).
+	ReservedBlocks int
+	// BlockTokens is the number of tokens per block; 0 means 16.
+	BlockTokens int
+	// MaxSeqs limits the running sequences; 0 means no limit.
+	MaxSeqs int
+	// MaxBatchTokens limits the positions of one step; 0 means no limit.
+	MaxBatchTokens int
+	// MaxModelLen limits prompt and output tokens of one sequence; 0 means no
+	// limit. A longer prompt is rejected; a sequence that reaches it ends by
+	// length, with one token at least.
+	MaxModelLen int
+}
+
+// DefaultBlockTokens is the block size of a Replica that names none.
+const DefaultBlockTokens = 16
+
+// Completion tells a client what became of its request.
+type Completion struct {
+	Request  Request
+	Serial   int64
+	Kind     Kind // Finish, Reject or Abort
+	Reason   string
+	End      Time
+	Output   int // tokens received
+	Timeline Timeline
+}
+
+// Result is the outcome of a run in counts: Arrived = Completed + Rejected +
+// Aborted + Unfinished.
+type Result struct {
+	Arrived, Completed, Rejected, Aborted, Unfinished int64
+	// Preemptions counts evictions, Steps the steps that ended, Tokens the
+	// tokens sampled.
+	Preemptions, Steps, Tokens int64
+	// PrefillTokens counts the prompt positions computed, those recomputed
+	// after a preemption included; DecodePositions counts the others.
+	PrefillTokens, DecodePositions int64
+	// End is the instant of the last event, or Until.
+	End Time
+	// Cancelled is set when the context ended the run; the counts describe
+	// what had happened until then.
+	Cancelled bool
+}
+
+// validate reports the first field that cannot be simulated.
+func (c *Config) validate() error {
+	if len(c.Replicas) == 0 {
+		return errors.New("sim: Config.Replicas is empty")
+	}
+	if len(c.Replicas) > math.MaxInt32 {
+		return fmt.Errorf("sim: Config.Replicas has %d entries", len(c.Replicas))
+	}
+	if len(c.Replicas) > 1 && c.Router == nil {
+		return fmt.Errorf("sim: Config.Router is nil with %d replicas", len(c.Replicas))
+	}
+	if c.Until < 0 {
+		return fmt.Errorf("sim: Config.Until is %d", c.Until)
+	}
+	if c.MaxSteps < 0 {
+		return fmt.Errorf("sim: Config.MaxSteps is %d", c.MaxSteps)
+	}
+	for i, k := range c.Classes {
+		if k.TTFT < 0 {
+			return fmt.Errorf("sim: Config.Classes[%d].TTFT is %v", i, k.TTFT)
+		}
+		if k.Gap < 0 {
+			return fmt.Errorf("sim: Config.Classes[%d].Gap is %v", i, k.Gap)
+		}
+	}
+	for i, o := range c.Observers {
+		if o == nil {
+			return fmt.Errorf("sim: Config.Observers[%d] is nil", i)
+		}
+	}
+	for i := range c.Replicas {
+		if err := c.Replicas[i].validate(); err != nil {
+			return fmt.Errorf("sim: Config.Replicas[%d]%w", i, err)
+		}
+	}
+	return nil
+}
+
+func (r *Replica) validate() error {
+	if r.Scheduler == nil {
+		return errors.New(".Scheduler is nil")
+	}
+	if r.CostModel == nil {
+		return errors.New(".CostModel is nil")
+	}
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"KVBlocks", r.KVBlocks}, {"ReservedBlocks", r.ReservedBlocks}, {"BlockTokens", r.BlockTokens},
+		{"MaxSeqs", r.MaxSeqs}, {"MaxBatchTokens", r.MaxBatchTokens}, {"MaxModelLen", r.MaxModelLen},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf(".%s is %d", f.name, f.value)
+		}
+	}
+	if r.KVBlocks == 0 && r.ReservedBlocks > 0 {
+		return fmt.Errorf(".ReservedBlocks is %d without KVBlocks", r.ReservedBlocks)
+	}
+	if r.KVBlocks > 0 && r.ReservedBlocks >= r.KVBlocks {
+		return fmt.Errorf(".ReservedBlocks is %d of %d KVBlocks", r.ReservedBlocks, r.KVBlocks)
+	}
+	return nil
+}

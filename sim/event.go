@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+)
+
+// Observer sees every event of a run, in its total order. Observe runs inside
+// the engine's loop: it must not keep the slices of the event beyond the call.
+type Observer interface {
+	Observe(e Event)
+}
+
+// ObserverFunc adapts a function to Observer.
+type ObserverFunc func(Event)
+
+// Observe calls f.
+func (f ObserverFunc) Observe(e Event) { f(e) }
+
+// Kind is the kind of an event.
+type Kind uint8
+
+// The kinds of events. Which fields of Event a kind fills is said at each.
+const (
+	// Arrive: a request reached the front door. Identity fields, Replica -1.
+	Arrive Kind = iota + 1
+	// Queue: a request was routed and joined the queue of Replica.
+	Queue
+	// Admit: a request joined the running sequences, for the first time or
+	// after a preemption (Preemptions > 0).
+	Admit
+	// PrefillEnd: the whole prompt is computed, for the first time.
+	PrefillEnd
+	// FirstToken: the first token was sampled.
+	FirstToken
+	// Preempt: a running request lost its KV blocks and is waiting again.
+	Preempt
+	// Finish: the last token was sampled. Output is the number of tokens,
+	// GapsOver the gaps over the class target, Reason FinishStop or
+	// FinishLength.
+	Finish
+	// Reject: the request ended without being completed. Reason says why;
+	// Output counts tokens it had received.
+	Reject
+	// Abort: the client gave up. Output counts tokens it had received.
+	Abort
+	// StepEnd: a step of Replica ended. Step fields; no identity.
+	StepEnd
+	// End: the run is over at Time. It comes once, last.
+	End
+)
+
+var kindNames = [...]string{Arrive: "arrive", Queue: "queue", Admit: "admit", PrefillEnd: "prefill-end",
+	FirstToken: "first-token", Preempt: "preempt", Finish: "finish", Reject: "reject", Abort: "abort",
+	StepEnd: "step-end", End: "end"}
+
+// String returns the kind's name in lower case.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) && kindNames[k] != "" {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// Reasons of Finish and Reject events that the engine gives. Policies may
+// reject with reasons of their own.
+const (
+	FinishStop   = "stop"   // the model ended the answer
+	FinishLength = "length" // MaxOutput or the model's length limit was reached
+
+	RejectEmptyPrompt  = "empty_prompt"
+	RejectZeroOutput   = "zero_output"
+	RejectDuplicateID  = "duplicate_id"
+	RejectUnknownClass = "unknown_class"
+	RejectBadField     = "bad_field"             // a negative MaxOutput, Hint or Patience
+	RejectModelLen     = "exceeds_max_model_len" // the prompt alone is longer
+	RejectKVCapacity   = "exceeds_kv_capacity"   // the prompt alone needs more blocks than there are
+	RejectOutOfKV      = "out_of_kv"             // alone in the cache and cannot grow
+	RejectNoRoute      = "no_route"              // the router returned no replica
+)
+
+// Event is something that happened at an instant. It is a value; the slices
+// in it are valid during Observe only.
+type Event struct {
+	Time    Time
+	Kind    Kind
+	Replica int32 // -1 at the front door
+
+	// Identity of the request: Serial is the engine's running number, unique
+	// in a run; ID is the request's own.
+	Serial int64
+	ID     int
+	Class  int // -1 if the request names none of Config.Classes
+	Prompt int
+	Output int // tokens sampled so far
+
+	Timeline    Timeline
+	Preemptions int32
+	GapsOver    int32
+	Reason      string
+
+	// Step fields.
+	Step       int64         // running number of the replica's steps, from 1
+	Took       time.Duration // the step lasted from Time-Took to Time
+	Batch      Batch
+	Gaps       []GapGroup // gaps between tokens that ended with this step
+	Tokens     int        // tokens sampled by this step, first tokens included
+	FreeBlocks int        // KV blocks free while the step ran
+	Waiting    int32      // sequences waiting when the step started
+	Running    int32      // sequences running when the step started
+	seq        *Sequence
+}
+
+// Timeline holds the instants of a request's life in the engine. An instant
+// that has not come is NoTime.
+type Timeline struct {
+	Arrival    Time // intended arrival at the front door
+	Queued     Time // joined a replica's queue
+	Admitted   Time // first admission: start of the step with its first chunk
+	PrefillEnd Time // end of the step that completed the prompt
+	FirstToken Time
+}
+
+// GapGroup counts equal gaps: Count sequences of one class that received a
+// token at the event's Time had received their previous one at Prev.
+type GapGroup struct {
+	Prev  Time
+	Class int
+	Count int
+}
+
+// String formats the event as one line, the same bytes for the same event.
+func (e Event) String() string {
+	switch e.Kind {
+	case End:
+		return fmt.Sprintf("%d end", int64(e.Time))
+	case StepEnd:
+		return fmt.Sprintf("%d r%d step %d took %d: %d decodes context %d, prefills %v, padding %d+%d, %d tokens, gaps %v, free %d waiting %d running %d",
+			int64(e.Time), e.Replica, e.Step, int64(e.Took), e.Batch.Decodes, e.Batch.Context, e.Batch.Prefills,
+			e.Batch.Padding.Rows, e.Batch.Padding.PromptTokens, e.Tokens, e.Gaps, e.FreeBlocks, e.Waiting, e.Running)
+	}
+	s := fmt.Sprintf("%d r%d %v #%d id %d", int64(e.Time), e.Replica, e.Kind, e.Serial, e.ID)
+	switch e.Kind {
+	case Arrive:
+		s += fmt.Sprintf(" class %d prompt %d", e.Class, e.Prompt)
+	case Finish, Reject, Abort:
+		t := e.Timeline
+		s += fmt.Sprintf(" %s: %d tokens, queued %d admitted %d prefilled %d first %d, %d preemptions, %d gaps over",
+			e.Reason, e.Output, int64(t.Queued), int64(t.Admitted), int64(t.PrefillEnd), int64(t.FirstToken), e.Preemptions, e.GapsOver)
+	}
+	return s
+}
+
+// TokenTimes appends the instants of the request's tokens to dst, oldest
+// first. It is filled for Finish, Reject and Abort events when
+// Config.TokenTimes is set, and valid during Observe only.
+func (e Event) TokenTimes(dst []Time) []Time {
+	if e.seq == nil {
+		return dst
+	}
+	return e.seq.appendTokenTimes(dst)
+}

@@ -1,0 +1,169 @@
+package sim
+
+import "fmt"
+
+// hub is what the replicas of a run share: requests in flight, counts,
+// observers, the first error.
+type hub struct {
+	classes    []Class
+	observers  []Observer
+	tokenTimes bool
+	check      bool
+	byHand     bool // a Stepper's: outcomes may decide the length
+	maxSteps   int64
+
+	live   map[int]*Sequence // by request id
+	idle   []*Sequence       // for reuse
+	serial int64
+	now    Time
+	passes int64
+	result Result
+	err    error
+
+	// ended hears of every request that ends; nil if nobody follows up.
+	ended func(Completion)
+}
+
+// maxEvictions is how often a sequence may be evicted without a token in
+// between before the run ends with an error.
+const maxEvictions = 1000
+
+func (h *hub) init(cfg *Config) {
+	h.classes, h.observers = cfg.Classes, cfg.Observers
+	if len(h.classes) == 0 {
+		h.classes = []Class{{}}
+	}
+	h.tokenTimes, h.check, h.maxSteps = cfg.TokenTimes, cfg.Check, cfg.MaxSteps
+	h.live = make(map[int]*Sequence)
+}
+
+// fail keeps the first error; the run ends at the next instant.
+func (h *hub) fail(err error) {
+	if h.err == nil {
+		h.err = err
+	}
+}
+
+func (h *hub) emit(e Event) {
+	for _, o := range h.observers {
+		o.Observe(e)
+	}
+}
+
+// arrive makes the sequence of a request that reaches the front door now. A
+// faulty request is rejected: it gives nil and the reason.
+func (h *hub) arrive(r Request) (s *Sequence, rejected string) {
+	h.serial++
+	h.result.Arrived++
+	s = h.fresh(r)
+	reason := h.faulty(&s.req)
+	if reason == RejectUnknownClass {
+		s.req.Class = -1
+	}
+	h.emit(frontDoor(Arrive, h.now, s))
+	if reason != "" {
+		h.end(s, Reject, reason)
+		return nil, reason
+	}
+	h.live[r.ID] = s
+	s.state = Deferred
+	return s, ""
+}
+
+// faulty returns why no replica could take r, or "".
+func (h *hub) faulty(r *Request) string {
+	switch {
+	case r.Class < 0 || r.Class >= len(h.classes):
+		return RejectUnknownClass
+	case r.Prompt < 1:
+		return RejectEmptyPrompt
+	case r.Output < 0 || r.MaxOutput < 0 || r.Hint < 0 || r.Deadline < 0 || r.Patience.First < 0 || r.Patience.Total < 0:
+		return RejectBadField
+	case r.Output == 0 && !h.byHand:
+		return RejectZeroOutput
+	case h.live[r.ID] != nil:
+		return RejectDuplicateID
+	}
+	return ""
+}
+
+// fresh returns a sequence that is in no replica.
+func (h *hub) fresh(r Request) *Sequence {
+	var s *Sequence
+	if n := len(h.idle); n > 0 {
+		s = h.idle[n-1]
+		h.idle = h.idle[:n-1]
+		*s = Sequence{times: s.times[:0]}
+	} else {
+		s = new(Sequence)
+	}
+	s.req, s.serial, s.lastToken = r, h.serial, NoTime
+	s.timeline = Timeline{Arrival: r.Arrival, Queued: NoTime, Admitted: NoTime, PrefillEnd: NoTime, FirstToken: NoTime}
+	return s
+}
+
+// end ends a sequence that has left its replica, and reuses it.
+func (h *hub) end(s *Sequence, kind Kind, reason string) {
+	e := frontDoor(kind, h.now, s)
+	if s.home != nil {
+		e = s.home.event(kind, s)
+	}
+	e.Reason, e.seq = reason, s
+	switch kind {
+	case Finish:
+		h.result.Completed++
+	case Reject:
+		h.result.Rejected++
+	case Abort:
+		h.result.Aborted++
+	}
+	if h.live[s.req.ID] == s {
+		delete(h.live, s.req.ID)
+	}
+	h.emit(e)
+	if h.ended != nil {
+		h.ended(Completion{Request: s.req, Serial: s.serial, Kind: kind, Reason: reason, End: h.now, Output: s.generated, Timeline: s.timeline})
+	}
+	s.state, s.serial, s.home = Ended, 0, nil
+	h.idle = append(h.idle, s)
+}
+
+func (h *hub) preempted(st *Stepper, s *Sequence) {
+	h.result.Preemptions++
+	if s.evictions > maxEvictions {
+		h.fail(fmt.Errorf("sim: replica %d: request %d (serial %d, %d prompt tokens, %d generated) was preempted %d times without a token in between",
+			st.index, s.req.ID, s.serial, s.req.Prompt, s.generated, s.evictions))
+	}
+}
+
+// stepped emits the end of a step.
+func (h *hub) stepped(st *Stepper, tokens int) {
+	h.result.Steps++
+	f := &st.step
+	if len(h.observers) > 0 {
+		h.emit(Event{
+			Time: h.now, Kind: StepEnd, Replica: st.index,
+			Step: st.steps, Took: f.took, Batch: f.batch, Gaps: st.gaps, Tokens: tokens,
+			FreeBlocks: f.free, Waiting: f.waiting, Running: f.running,
+		})
+	}
+	if h.maxSteps > 0 && h.result.Steps >= h.maxSteps {
+		h.fail(fmt.Errorf("sim: %d steps at %v, the limit Config.MaxSteps, with %d requests alive", h.result.Steps, h.now, len(h.live)))
+	}
+}
+
+// frontDoor is an event of a request outside the replicas.
+func frontDoor(kind Kind, now Time, s *Sequence) Event {
+	return Event{
+		Time: now, Kind: kind, Replica: -1,
+		Serial: s.serial, ID: s.req.ID, Class: s.req.Class, Prompt: s.req.Prompt, Output: s.Generated(),
+		Timeline: s.timeline, Preemptions: s.preempted, GapsOver: s.gapsOver,
+	}
+}
+
+// event is an event of a request in this replica.
+func (st *Stepper) event(kind Kind, s *Sequence) Event {
+	e := frontDoor(kind, st.hub.now, s)
+	e.Replica = st.index
+	return e
+}

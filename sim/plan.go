@@ -1,0 +1,365 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+)
+
+// Plan is the next step of a replica in the making. Every call is checked and
+// acts at once on the plan's own accounts of tokens, slots and KV blocks; a
+// refused call changes nothing. Events come when Schedule has returned.
+//
+// Calls that can never be right panic: more tokens than are pending, a
+// sequence planned twice, one that is not there.
+type Plan struct {
+	st      *Stepper
+	number  int64 // of this pass, from 1
+	room    int   // positions left
+	refusal Refusal
+
+	adds    []assignment // single sequences, in the order of the calls
+	all     bool         // AddDecodes was granted
+	allAt   int          // length of adds then
+	decodes int          // decode rows
+	members int          // cohort members added one by one
+	taken   int          // blocks taken for those
+
+	changes  []change
+	reserved []*Sequence // waiting with blocks of their own
+
+	padRows, padPrompt int
+	hold               bool
+	wakeAt             Time
+}
+
+// assignment is the work of one sequence. s is nil if it was taken back.
+type assignment struct {
+	s      *Sequence
+	serial int64
+	tokens int
+}
+
+// change is an admission, preemption or rejection. s is nil if it was undone.
+type change struct {
+	kind   Kind
+	s      *Sequence
+	reason string
+}
+
+// passMarks is what the pass with this number did to a sequence.
+type passMarks struct {
+	added    int64 // pass that added it
+	admitted int64 // pass that admitted it
+	tokens   int
+	blocks   int // taken for these tokens
+	index    int // in adds, or -1
+	change   int // index of its admission in changes
+	from     State
+}
+
+// Refusal says why a call on a plan was refused.
+type Refusal uint8
+
+// The reasons of a refusal.
+const (
+	NotRefused    Refusal = iota
+	RefusedSlots          // MaxSeqs sequences run already
+	RefusedTokens         // the token budget of the step is used up
+	RefusedMemory         // not enough KV blocks are free
+)
+
+// String returns the reason in lower case.
+func (r Refusal) String() string {
+	return [...]string{"not refused", "slots", "tokens", "memory"}[r]
+}
+
+// Refusal says why the latest refused call of this pass was refused.
+func (p *Plan) Refusal() Refusal { return p.refusal }
+
+// Room returns the positions left in the step.
+func (p *Plan) Room() int { return p.room }
+
+// Slots returns how many more sequences may run.
+func (p *Plan) Slots() int {
+	return p.st.limits.MaxSeqs - p.st.running.n - p.st.retained.slots
+}
+
+// Free returns the KV blocks that are free.
+func (p *Plan) Free() int { return p.st.pool.Free() }
+
+// Need returns the KV blocks that s lacks for that many more positions.
+func (p *Plan) Need(s *Sequence, tokens int) int {
+	return max(0, p.st.pool.Blocks(s.Context()+tokens)-s.Blocks())
+}
+
+// Fits reports whether KV blocks for that many more positions of s are free,
+// as an admission test that takes nothing. If not, Refusal is RefusedMemory.
+func (p *Plan) Fits(s *Sequence, tokens int) bool {
+	if p.Need(s, tokens) > p.Free() {
+		return p.refuse(RefusedMemory)
+	}
+	return true
+}
+
+// Add lets the step compute the next tokens positions of s, a waiting or
+// running sequence, at most its Pending. A waiting one is admitted. It returns
+// false, and changes nothing, if slots, token budget or KV blocks forbid it.
+func (p *Plan) Add(s *Sequence, tokens int) bool {
+	st := p.st
+	pending := s.Pending()
+	switch {
+	case s.home != st || s.state == Ended:
+		panic(fmt.Sprintf("sim: Plan.Add of sequence %d, which is not in replica %d", s.serial, st.index))
+	case tokens < 1 || tokens > pending:
+		panic(fmt.Sprintf("sim: Plan.Add of %d tokens to sequence %d with %d pending", tokens, s.serial, pending))
+	case p.planned(s):
+		panic(fmt.Sprintf("sim: Plan.Add of sequence %d twice in a pass", s.serial))
+	}
+	waiting := s.state != Running
+	if waiting && p.Slots() < 1 {
+		return p.refuse(RefusedSlots)
+	}
+	if tokens > p.room {
+		return p.refuse(RefusedTokens)
+	}
+	need := p.Need(s, tokens)
+	if !st.pool.Take(need) {
+		return p.refuse(RefusedMemory)
+	}
+	if waiting {
+		p.admit(s)
+	}
+	p.room -= tokens
+	p.mark(s, tokens, need, len(p.adds))
+	p.adds = append(p.adds, assignment{s, s.serial, tokens})
+	if pending == 1 {
+		p.decodes++
+		if s.member.in {
+			p.members++
+			p.taken += need
+		}
+	}
+	return true
+}
+
+// AddDecodes adds one position to every running sequence with Pending 1 that
+// is not in the plan yet, or to none. It returns false if token budget or KV
+// blocks forbid it. It costs O(1) however many decode.
+func (p *Plan) AddDecodes() bool {
+	st := p.st
+	if p.all {
+		return true
+	}
+	rows := st.cohort.n - p.members
+	need := st.cohort.crossing[st.cohort.phase] - p.taken
+	for s := st.parked.first; s != nil; s = s.links[slotActivity].next {
+		if s.Pending() == 1 && !p.planned(s) {
+			rows++
+			need += p.Need(s, 1)
+		}
+	}
+	if rows > p.room {
+		return p.refuse(RefusedTokens)
+	}
+	if need > st.pool.Free() {
+		return p.refuse(RefusedMemory)
+	}
+	if st.hub.check {
+		return p.addEachDecode()
+	}
+	st.pool.Take(need)
+	for s := st.parked.first; s != nil; s = s.links[slotActivity].next {
+		if s.Pending() == 1 && !p.planned(s) {
+			p.mark(s, 1, p.Need(s, 1), -1)
+		}
+	}
+	p.all, p.allAt = true, len(p.adds)
+	p.room -= rows
+	p.decodes += rows
+	return true
+}
+
+// addEachDecode is AddDecodes without its shortcut.
+func (p *Plan) addEachDecode() bool {
+	for s := range p.st.running.all {
+		if s.Pending() == 1 && !p.planned(s) && !p.Add(s, 1) {
+			panic("sim: AddDecodes and Add disagree about " + p.refusal.String())
+		}
+	}
+	return true
+}
+
+// Preempt evicts a running sequence for recomputation: its blocks are free at
+// once, what the plan gave it comes back, and it waits at the head of the
+// queue, or at its place if the replica has an Order. It keeps the tokens it
+// has generated. It may be added again in the same pass.
+//
+// A sequence that could not run again even alone, because prompt and generated
+// tokens need more blocks than there are, ends with RejectOutOfKV.
+func (p *Plan) Preempt(s *Sequence) {
+	st := p.st
+	if s.home != st || s.state != Running {
+		panic(fmt.Sprintf("sim: Plan.Preempt of sequence %d, which is %v", s.serial, s.state))
+	}
+	admitted := s.pass.admitted == p.number
+	p.takeBack(s)
+	st.release(s)
+	s.computed = 0
+	if admitted {
+		p.changes[s.pass.change].s = nil
+		s.state = s.pass.from
+		s.pass.admitted = 0
+	} else {
+		s.state = Preempted
+		s.preempted++
+		s.evictions++
+		st.hub.preempted(st, s)
+		p.changes = append(p.changes, change{kind: Preempt, s: s})
+	}
+	if st.pool.Blocks(s.req.Prompt+s.generated) > st.pool.Usable() {
+		p.changes = append(p.changes, change{kind: Reject, s: s, reason: RejectOutOfKV})
+		s.state = Ended
+		return
+	}
+	st.enqueue(s, true)
+}
+
+// takeBack undoes what this pass gave to s.
+func (p *Plan) takeBack(s *Sequence) {
+	st := p.st
+	blocks := 0
+	switch {
+	case s.pass.added == p.number:
+		blocks = s.pass.blocks
+		p.room += s.pass.tokens
+		if s.pass.index >= 0 {
+			p.adds[s.pass.index].s = nil
+		}
+		if s.Pending() == 1 {
+			p.decodes--
+			if s.member.in {
+				p.members--
+				p.taken -= blocks
+			}
+		}
+		s.pass.added = 0
+	case p.all && s.member.in:
+		if st.cohort.crossesNow(s) {
+			blocks = 1
+		}
+		p.room++
+		p.decodes--
+	}
+	st.pool.Give(blocks)
+}
+
+// Reserve takes the KV blocks that s lacks for that many more positions, so
+// that it can grow to there without asking. It returns false if they are not
+// free. A waiting sequence keeps them only if it is admitted in the same pass.
+func (p *Plan) Reserve(s *Sequence, tokens int) bool {
+	if s.home != p.st || s.state == Ended || s.member.in || p.planned(s) {
+		panic(fmt.Sprintf("sim: Plan.Reserve for sequence %d, which decodes or is in the plan", s.serial))
+	}
+	need := p.Need(s, tokens)
+	if !p.st.pool.Take(need) {
+		return p.refuse(RefusedMemory)
+	}
+	s.blocks += need
+	if s.state != Running {
+		p.reserved = append(p.reserved, s)
+	}
+	return true
+}
+
+// Retain keeps the slot or the blocks of a running sequence past its end,
+// until Release: a static batch gives its memory back as a whole.
+func (p *Plan) Retain(s *Sequence, slot, blocks bool) {
+	if s.home != p.st || s.state != Running {
+		panic(fmt.Sprintf("sim: Plan.Retain of sequence %d, which is %v", s.serial, s.state))
+	}
+	s.keepSlot, s.keepBlocks = slot, blocks
+}
+
+// Release gives back the slots and blocks that ended sequences retained.
+func (p *Plan) Release() {
+	p.st.pool.Give(p.st.retained.blocks)
+	p.st.retained = retained{}
+}
+
+// Pad makes the device compute at least that many decode rows, and that many
+// prompt positions beyond those of the chunks. Padding takes no token budget.
+func (p *Plan) Pad(rows, promptTokens int) {
+	if rows < 0 || promptTokens < 0 {
+		panic(fmt.Sprintf("sim: Plan.Pad(%d, %d)", rows, promptTokens))
+	}
+	p.padRows, p.padPrompt = rows, promptTokens
+}
+
+// Reject ends a waiting sequence for that reason.
+func (p *Plan) Reject(s *Sequence, reason string) {
+	if s.home != p.st || s.state != Waiting && s.state != Preempted {
+		panic(fmt.Sprintf("sim: Plan.Reject of sequence %d, which is %v", s.serial, s.state))
+	}
+	p.st.dequeue(s)
+	s.state = Ended
+	p.changes = append(p.changes, change{kind: Reject, s: s, reason: reason})
+}
+
+// Hold promises that the scheduler would plan the same decodes, and nothing
+// else, at every step end until a request arrives here, one of those that
+// decode needs a block that is not free, or one ends or is aborted while
+// another waits. The engine then repeats the step without asking. It is
+// ignored if the plan holds prompt chunks.
+func (p *Plan) Hold() { p.hold = true }
+
+// WakeAt asks for a pass at the first step end at or after t, or at t if the
+// replica is idle then, even if nothing has changed. t must be later than now.
+// It is forgotten at the next pass.
+func (p *Plan) WakeAt(t Time) {
+	if t <= p.st.hub.now {
+		panic(fmt.Sprintf("sim: Plan.WakeAt(%v) at %v", t, p.st.hub.now))
+	}
+	p.wakeAt = t
+}
+
+func (p *Plan) refuse(r Refusal) bool {
+	p.refusal = r
+	return false
+}
+
+// planned reports whether this pass has given s work.
+func (p *Plan) planned(s *Sequence) bool {
+	return s.pass.added == p.number || p.all && s.member.in
+}
+
+func (p *Plan) mark(s *Sequence, tokens, blocks, index int) {
+	s.pass.added, s.pass.tokens, s.pass.blocks, s.pass.index = p.number, tokens, blocks, index
+}
+
+// admit moves s from the queue to the running sequences.
+func (p *Plan) admit(s *Sequence) {
+	p.st.dequeue(s)
+	s.pass.admitted, s.pass.from, s.pass.change = p.number, s.state, len(p.changes)
+	p.changes = append(p.changes, change{kind: Admit, s: s})
+	s.state = Running
+	p.st.run(s)
+}
+
+// reset makes the plan ready for a pass.
+func (p *Plan) reset() {
+	p.number++
+	p.room = p.st.limits.MaxBatchTokens
+	p.refusal = NotRefused
+	p.adds, p.changes, p.reserved = p.adds[:0], p.changes[:0], p.reserved[:0]
+	p.all, p.allAt = false, 0
+	p.decodes, p.members, p.taken = 0, 0, 0
+	p.padRows, p.padPrompt = 0, 0
+	p.hold, p.wakeAt = false, Never
+}
+
+func orMax(n int) int {
+	if n == 0 {
+		return math.MaxInt
+	}
+	return n
+}

@@ -1,0 +1,66 @@
+package sim
+
+import "time"
+
+// Request is one call to the model, as a workload describes it. It is plain
+// data and is not changed by the engine.
+type Request struct {
+	// ID names the request. It is unique among the requests in flight; a
+	// second one is rejected while the first lives.
+	ID int
+	// Arrival is the intended arrival at the engine's front door. Latencies
+	// count from here.
+	Arrival Time
+	// Prompt is the number of prompt tokens, at least 1.
+	Prompt int
+	// Output is the number of tokens that will be generated, at least 1. No
+	// policy sees it.
+	Output int
+	// MaxOutput is the number of tokens the client asked for at most.
+	// Policies see it. 0 means up to the model's length limit.
+	MaxOutput int
+	// Hint is a prediction of Output that policies see. 0 means none.
+	Hint int
+	// Class indexes Config.Classes.
+	Class int
+	// Deadline is visible to policies; the engine does not enforce it. 0
+	// means none.
+	Deadline Time
+	// Patience says when the client gives up.
+	Patience Patience
+}
+
+// Patience is how long a client waits, counted from the arrival. Zero fields
+// wait for ever.
+type Patience struct {
+	First time.Duration // for the first token
+	Total time.Duration // for the last token
+}
+
+// Query is what policies may know of a request: everything but its true
+// output length.
+type Query struct {
+	ID        int
+	Arrival   Time
+	Prompt    int
+	MaxOutput int
+	Hint      int
+	Class     int
+	Deadline  Time
+}
+
+func (r *Request) query() Query {
+	return Query{r.ID, r.Arrival, r.Prompt, r.MaxOutput, r.Hint, r.Class, r.Deadline}
+}
+
+// Class is a kind of request with its latency targets.
+type Class struct {
+	Name string
+	// Priority orders classes: smaller is served first.
+	Priority int
+	// TTFT is the target for the first token, from the arrival. 0 means none.
+	TTFT time.Duration
+	// Gap is the target for the time between two tokens of one request. The
+	// engine counts the gaps over it. 0 means none.
+	Gap time.Duration
+}

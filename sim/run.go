@@ -1,0 +1,355 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// Run simulates the deployment until every request has ended, or until the
+// horizon. It pulls requests lazily; they must come in order of arrival.
+//
+// Every request ends completed, rejected with a reason, aborted by its client,
+// or unfinished at the horizon, and the counts of the result add up. A faulty
+// request is rejected and the rest runs on. Run returns an error, with the
+// counts so far, for a faulty configuration, an error or a step back in time
+// from requests, a cancelled context, a follow-up that arrives in the past, a
+// negative step time, and a run that cannot go on: nothing is pending while
+// requests are alive, MaxSteps, an eviction without end, or an instant without
+// end.
+//
+// The same configuration and requests give the same events. Run draws no
+// random number, reads no clock and starts no goroutine.
+func Run(ctx context.Context, cfg Config, requests iter.Seq2[Request, error]) (Result, error) {
+	if err := cfg.validate(); err != nil {
+		return Result{}, err
+	}
+	e := newEngine(ctx, &cfg)
+	err := e.feed(requests)
+	if err == nil {
+		err = e.runBefore(Never)
+	}
+	if err == nil {
+		err = e.stuck()
+	}
+	return e.finish(), err
+}
+
+// engine drives the replicas of a run through virtual time.
+type engine struct {
+	hub
+	ctx      context.Context
+	cfg      *Config
+	until    Time
+	replicas []Stepper
+	loads    []Load
+
+	pending eventHeap
+	created int64
+	door    []Request // open-loop arrivals of the instant doorAt
+	doorAt  Time
+	dirty   []*Stepper // idle replicas to look at in this instant
+	cut     bool       // something lies beyond the horizon
+
+	instants   int64
+	sameMoment int // events handled without time moving, open-loop arrivals excepted
+}
+
+// maxSameMoment is how many events other than open-loop arrivals may follow
+// each other at one instant before the run ends with an error.
+const maxSameMoment = 1 << 20
+
+// cancelEvery is how many instants pass between two looks at the context.
+const cancelEvery = 1024
+
+func newEngine(ctx context.Context, cfg *Config) *engine {
+	e := &engine{ctx: ctx, cfg: cfg, until: cfg.Until}
+	if e.until == 0 {
+		e.until = Never - 1
+	}
+	e.hub.init(cfg)
+	e.replicas = make([]Stepper, len(cfg.Replicas))
+	e.loads = make([]Load, len(cfg.Replicas))
+	for i, r := range cfg.Replicas {
+		e.replicas[i].init(&e.hub, i, r, &e.loads[i])
+	}
+	if cfg.FollowUp != nil {
+		e.hub.ended = e.followUp
+	}
+	return e
+}
+
+// feed pulls the open-loop arrivals and lets time run up to each.
+func (e *engine) feed(requests iter.Seq2[Request, error]) error {
+	row := 0
+	for r, err := range requests {
+		if err != nil {
+			return fmt.Errorf("sim: requests: %w", err)
+		}
+		if r.Arrival < 0 || r.Arrival < e.doorAt {
+			return fmt.Errorf("sim: requests[%d] (id %d): Arrival is %d ns, before %d", row, r.ID, int64(r.Arrival), int64(e.doorAt))
+		}
+		row++
+		if r.Arrival > e.until {
+			e.cut = true
+			break
+		}
+		if r.Arrival > e.doorAt {
+			if err := e.runBefore(r.Arrival); err != nil {
+				return err
+			}
+			e.doorAt = r.Arrival
+		}
+		e.door = append(e.door, r)
+	}
+	return nil
+}
+
+// runBefore lets every instant before t happen.
+func (e *engine) runBefore(t Time) error {
+	for e.err == nil {
+		next := Never
+		if len(e.door) > 0 {
+			next = e.doorAt
+		}
+		if len(e.pending) > 0 {
+			next = min(next, e.pending[0].at)
+		}
+		if next >= t {
+			return nil
+		}
+		if next > e.until {
+			e.cut = true
+			return nil
+		}
+		if next == e.now && e.instants > 0 {
+			e.sameMoment++
+		} else {
+			e.sameMoment = 0
+		}
+		e.now = next
+		e.instant()
+		if e.instants++; e.instants%cancelEvery == 0 {
+			if err := e.ctx.Err(); err != nil {
+				e.result.Cancelled = true
+				return fmt.Errorf("sim: at %v: %w", e.now, err)
+			}
+		}
+	}
+	return e.err
+}
+
+// instant takes everything due now in the total order, then lets the replicas
+// that it touched plan.
+func (e *engine) instant() {
+	for len(e.pending) > 0 && e.pending[0].at == e.now && e.err == nil {
+		if e.pending[0].kind >= arrival {
+			e.openDoor()
+		}
+		e.handle(e.pending.pop())
+		if e.sameMoment++; e.sameMoment > maxSameMoment {
+			e.fail(fmt.Errorf("sim: %d events at %v without time moving, with %d requests alive", e.sameMoment, e.now, len(e.live)))
+		}
+	}
+	e.openDoor()
+	if e.err != nil {
+		return
+	}
+	if len(e.dirty) > 1 {
+		slices.SortFunc(e.dirty, func(a, b *Stepper) int { return cmp.Compare(a.index, b.index) })
+	}
+	for _, st := range e.dirty {
+		st.touched = false
+		e.start(st)
+	}
+	e.dirty = e.dirty[:0]
+}
+
+// openDoor lets the open-loop arrivals of this instant in.
+func (e *engine) openDoor() {
+	if len(e.door) == 0 || e.doorAt > e.now {
+		return
+	}
+	for _, r := range e.door {
+		if s, _ := e.arrive(r); s != nil {
+			e.expect(s)
+			e.enter(s)
+		}
+	}
+	e.door = e.door[:0]
+}
+
+// start lets an idle replica begin its next step.
+func (e *engine) start(st *Stepper) {
+	st.begin()
+	if e.check {
+		if err := st.recount(); err != nil {
+			e.fail(err)
+		}
+	}
+	switch {
+	case st.step.active:
+		e.push(entry{at: st.step.end, kind: stepEnd, replica: st.index})
+	case st.wakeAt != Never:
+		e.push(entry{at: st.wakeAt, kind: wakeUp, replica: st.index, serial: st.plan.number})
+	}
+}
+
+func (e *engine) push(x entry) {
+	e.created++
+	x.seq = e.created
+	e.pending.push(x)
+}
+
+// look makes an idle replica plan at the end of the instant.
+func (e *engine) look(st *Stepper) {
+	if !st.step.active && !st.touched {
+		st.touched = true
+		e.dirty = append(e.dirty, st)
+	}
+}
+
+// handle lets one pending event happen.
+func (e *engine) handle(x entry) {
+	switch x.kind {
+	case stepEnd:
+		st := &e.replicas[x.replica]
+		st.finishStep()
+		e.look(st)
+	case abortFirst, abortTotal:
+		e.giveUp(x)
+	case arrival:
+		e.followedUp(x)
+	case wakeUp:
+		st := &e.replicas[x.replica]
+		if !st.step.active && st.plan.number == x.serial {
+			e.look(st)
+		}
+	}
+}
+
+// expect schedules the instants at which the client of s gives up.
+func (e *engine) expect(s *Sequence) {
+	if d := s.req.Patience.First; d > 0 {
+		e.push(entry{at: s.req.Arrival.Add(d), kind: abortFirst, replica: -1, who: s, serial: s.serial})
+	}
+	if d := s.req.Patience.Total; d > 0 {
+		e.push(entry{at: s.req.Arrival.Add(d), kind: abortTotal, replica: -1, who: s, serial: s.serial})
+	}
+}
+
+// giveUp aborts a request whose client has lost patience.
+func (e *engine) giveUp(x entry) {
+	s := x.who
+	if s.serial != x.serial || x.kind == abortFirst && s.timeline.FirstToken != NoTime {
+		return
+	}
+	if s.home == nil {
+		e.end(s, Abort, "")
+		return
+	}
+	st := s.home
+	st.leave(s, Abort, "")
+	e.look(st)
+}
+
+// enter takes s through admission and routing into a queue.
+func (e *engine) enter(s *Sequence) {
+	q := s.req.query()
+	if e.cfg.Admission != nil {
+		d := e.cfg.Admission.Admit(e.now, q, e.loads)
+		switch {
+		case d.Reject != "":
+			e.end(s, Reject, d.Reject)
+			return
+		case d.Until != 0:
+			e.postpone(s, d.Until)
+			return
+		}
+	}
+	to := 0
+	if e.cfg.Router != nil {
+		to = e.cfg.Router.Route(e.now, q, e.loads)
+	}
+	if to < 0 || to >= len(e.replicas) {
+		e.end(s, Reject, RejectNoRoute)
+		return
+	}
+	st := &e.replicas[to]
+	if reason := st.refuses(&s.req); reason != "" {
+		e.end(s, Reject, reason)
+		return
+	}
+	st.submit(s)
+	e.look(st)
+}
+
+// postpone asks the admission policy about s again at that instant.
+func (e *engine) postpone(s *Sequence, until Time) {
+	if until <= e.now {
+		e.fail(fmt.Errorf("sim: Admission defers request %d until %v at %v", s.req.ID, until, e.now))
+		return
+	}
+	e.push(entry{at: until, kind: arrival, replica: -1, who: s, serial: s.serial})
+}
+
+// followUp schedules what a client sends in reaction to the end of a request.
+func (e *engine) followUp(c Completion) {
+	for _, r := range e.cfg.FollowUp(c) {
+		if r.Arrival < e.now {
+			e.fail(fmt.Errorf("sim: FollowUp of request %d at %v: request %d: Arrival is %d ns, before now", c.Request.ID, e.now, r.ID, int64(r.Arrival)))
+			return
+		}
+		e.push(entry{at: r.Arrival, kind: arrival, replica: -1, who: e.fresh(r)})
+	}
+}
+
+// followedUp lets a follow-up or a deferred request in.
+func (e *engine) followedUp(x entry) {
+	s := x.who
+	switch {
+	case x.serial != 0 && s.serial == x.serial:
+		e.enter(s)
+	case x.serial == 0:
+		r := s.req
+		e.idle = append(e.idle, s)
+		if s, _ = e.arrive(r); s != nil {
+			e.expect(s)
+			e.enter(s)
+		}
+	}
+}
+
+// stuck reports requests that nothing can move any more.
+func (e *engine) stuck() error {
+	if e.cut || len(e.live) == 0 {
+		return nil
+	}
+	for i := range e.replicas {
+		st := &e.replicas[i]
+		s := st.running.first
+		if s == nil {
+			s = st.waiting.first
+		}
+		if s != nil {
+			return fmt.Errorf("sim: replica %d: no progress at %v: the scheduler plans nothing with %d waiting, %d running, %d of %d blocks free; request %d (serial %d) is %v with %d positions pending, context %d, %d blocks; last refusal: %v",
+				i, e.now, st.waiting.n, st.running.n, st.pool.Free(), st.pool.Usable(),
+				s.req.ID, s.serial, s.state, s.Pending(), s.Context(), s.Blocks(), st.plan.refusal)
+		}
+	}
+	return fmt.Errorf("sim: no progress at %v: %d requests are deferred for ever", e.now, len(e.live))
+}
+
+// finish closes the run and returns its counts.
+func (e *engine) finish() Result {
+	r := &e.result
+	r.Unfinished = int64(len(e.live))
+	r.End = e.now
+	if e.cut {
+		r.End = e.until
+	}
+	e.emit(Event{Time: r.End, Kind: End, Replica: -1})
+	return *r
+}

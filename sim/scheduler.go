@@ -1,0 +1,82 @@
+package sim
+
+// Scheduler decides the next step of one replica. It is called when the
+// replica is idle and something may have changed; it reads the view and fills
+// the plan. It is stateful at will and never shared between replicas or runs.
+type Scheduler interface {
+	Schedule(v View, p *Plan)
+}
+
+// SchedulerFunc adapts a function to Scheduler.
+type SchedulerFunc func(View, *Plan)
+
+// Schedule calls f.
+func (f SchedulerFunc) Schedule(v View, p *Plan) { f(v, p) }
+
+// View is what a scheduler may read. It is live: a sequence that the plan
+// admits or preempts changes lists at once. It is valid during Schedule only.
+type View struct {
+	Now    Time
+	Limits Limits
+	// Waiting is the queue, in the replica's Order, or in order of arrival
+	// with preempted sequences in front.
+	Waiting List
+	// Running are the admitted sequences in order of admission. A sequence
+	// with Pending 1 decodes; one with more computes its prompt.
+	Running List
+	// Prefilling are the running sequences that had Pending > 1 when the
+	// pass began.
+	Prefilling List
+}
+
+// Limits are the sizes of a replica. A limit of the replica that is zero is
+// shown as math.MaxInt.
+type Limits struct {
+	MaxSeqs        int // running sequences
+	MaxBatchTokens int // positions of one step
+	MaxModelLen    int // prompt and output tokens of one sequence
+	Blocks         int // usable KV blocks
+	BlockTokens    int // tokens per block
+}
+
+// Order sorts the waiting queue of a replica. Before must be a strict weak
+// order over values that do not change while a sequence waits; ties go by
+// arrival, then by serial number.
+type Order interface {
+	Before(a, b *Sequence) bool
+}
+
+// OrderFunc adapts a function to Order.
+type OrderFunc func(a, b *Sequence) bool
+
+// Before calls f.
+func (f OrderFunc) Before(a, b *Sequence) bool { return f(a, b) }
+
+// Router picks the replica of an arriving request: an index into loads. Any
+// other value rejects the request. The loads are valid during the call.
+type Router interface {
+	Route(now Time, q Query, loads []Load) int
+}
+
+// Load is what a router or an admission policy knows of a replica.
+type Load struct {
+	Waiting       int // sequences in its queue
+	Running       int // sequences admitted
+	PendingPrompt int // prompt positions that are not computed yet, queued or running
+	FreeBlocks    int // KV blocks free
+	Blocks        int // KV blocks usable
+}
+
+// Admission decides at the front door whether a request may enter.
+type Admission interface {
+	Admit(now Time, q Query, loads []Load) Decision
+}
+
+// Decision is the answer of an Admission: the zero value accepts.
+type Decision struct {
+	// Reject refuses the request for this reason, unless it is empty.
+	Reject string
+	// Until defers the request: it is asked about again at that instant,
+	// which must be later. 0 means no deferral.
+	Until Time
+}

@@ -1,0 +1,171 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// step is the step in flight.
+type step struct {
+	active  bool
+	decodes bool // the cohort is part of it
+	end     Time
+	took    time.Duration
+	batch   Batch
+	chunks  []assignment // of sequences outside the cohort
+	prefill []Chunk      // backing of batch.Prefills
+	free    int
+	waiting int32
+	running int32
+}
+
+// needsPlan reports whether a pass could do anything.
+func (st *Stepper) needsPlan() bool {
+	return st.waiting.n > 0 || st.running.n > 0 || st.retained != retained{}
+}
+
+// begin starts the next step of an idle replica, if there is one.
+func (st *Stepper) begin() {
+	if st.holding && st.hub.now < st.wakeAt && st.repeat() {
+		return
+	}
+	st.holding = false
+	if st.needsPlan() {
+		st.pass()
+	}
+}
+
+// repeat starts the same decode step again, unless memory forbids it.
+func (st *Stepper) repeat() bool {
+	c := &st.cohort
+	if c.n == 0 || !st.pool.Take(c.crossing[c.phase]) {
+		return false
+	}
+	st.step.prefill = st.step.prefill[:0]
+	st.step.chunks = st.step.chunks[:0]
+	st.launch(true, 0)
+	return true
+}
+
+// pass asks the scheduler and starts the step it plans.
+func (st *Stepper) pass() {
+	p := &st.plan
+	p.reset()
+	st.hub.passes++
+	st.cfg.Scheduler.Schedule(View{
+		Now: st.hub.now, Limits: st.limits,
+		Waiting: List{&st.waiting.list}, Running: List{&st.running}, Prefilling: List{&st.prefilling},
+	}, p)
+	st.wakeAt = p.wakeAt
+	st.announce()
+	decodes := st.commit()
+	if decodes || len(st.step.prefill) > 0 {
+		st.holding = p.hold && len(st.step.prefill) == 0 && !st.hub.check
+		st.launch(decodes, p.padPrompt)
+	}
+	st.publishLoad()
+}
+
+// announce emits what the pass did to requests, in the order of the calls.
+func (st *Stepper) announce() {
+	p := &st.plan
+	for _, s := range p.reserved {
+		if s.state != Running {
+			st.pool.Give(s.blocks)
+			s.blocks = 0
+		}
+	}
+	for _, c := range p.changes {
+		switch {
+		case c.s == nil:
+		case c.kind == Reject:
+			st.hub.end(c.s, Reject, c.reason)
+		default:
+			if c.kind == Admit && c.s.timeline.Admitted == NoTime {
+				c.s.timeline.Admitted = st.hub.now
+			}
+			st.hub.emit(st.event(c.kind, c.s))
+		}
+	}
+}
+
+// commit moves the plan's sequences into the step and reports whether the
+// cohort is part of it.
+func (st *Stepper) commit() (decodes bool) {
+	p, c := &st.plan, &st.cohort
+	st.step.prefill, st.step.chunks = st.step.prefill[:0], st.step.chunks[:0]
+	decodes = p.decodes > 0
+	if decodes && !p.all && p.members < c.n {
+		st.parkTheRest()
+	}
+	for _, a := range p.adds {
+		if s := a.s; s != nil && !s.member.in {
+			st.commitOne(s, a.tokens)
+		}
+	}
+	if p.all {
+		for s := range st.parked.all {
+			if s.pass.added == p.number {
+				st.commitOne(s, 1)
+			}
+		}
+	}
+	return decodes
+}
+
+// commitOne moves one sequence outside the cohort into the step.
+func (st *Stepper) commitOne(s *Sequence, tokens int) {
+	pending := s.Pending()
+	s.blocks += s.pass.blocks
+	if pending == 1 {
+		if st.parked.contains(s) {
+			st.parked.remove(s)
+		}
+		st.cohort.join(s)
+		return
+	}
+	st.step.prefill = append(st.step.prefill, Chunk{Tokens: tokens, Context: s.computed, Last: tokens == pending})
+	st.step.chunks = append(st.step.chunks, assignment{s, s.serial, tokens})
+	if st.prefilling.contains(s) {
+		st.load.PendingPrompt -= tokens
+	} else {
+		st.prefilling.pushBack(s)
+		st.load.PendingPrompt += pending - tokens
+	}
+	s.computed += tokens
+}
+
+// parkTheRest takes the members that the plan left out from the cohort, since
+// the others move on without them.
+func (st *Stepper) parkTheRest() {
+	for s := range st.running.all {
+		if s.member.in && s.pass.added != st.plan.number {
+			st.cohort.leave(s)
+			st.parked.pushBack(s)
+		}
+	}
+}
+
+// launch puts the step in flight.
+func (st *Stepper) launch(decodes bool, padPrompt int) {
+	c, f := &st.cohort, &st.step
+	f.batch = Batch{Prefills: f.prefill, Padding: Padding{PromptTokens: padPrompt}}
+	if decodes {
+		f.batch.Decodes, f.batch.Positions, f.batch.Context = c.n, c.n, c.context
+		c.plan()
+	}
+	f.batch.Padding.Rows = max(0, st.plan.padRows-f.batch.Decodes)
+	f.decodes, f.free = decodes, st.pool.Free()
+	f.waiting, f.running = int32(st.waiting.n), int32(st.running.n)
+	f.took = st.cfg.CostModel.StepTime(f.batch)
+	if f.took < 0 || st.hub.now > math.MaxInt64-Time(f.took) {
+		st.hub.fail(fmt.Errorf("sim: replica %d: the cost model gives a step of %d ns for %d decodes with context %d and %d prompt tokens",
+			st.index, int64(f.took), f.batch.Decodes, f.batch.Context, f.batch.PrefillTokens()))
+		f.took = 1
+	}
+	f.took = max(f.took, 1)
+	f.end = st.hub.now.Add(f.took)
+	f.active = true
+	st.load.FreeBlocks = f.free
+}
