@@ -56,6 +56,7 @@ func (h *hub) arrive(r Request) (s *Sequence, rejected string) {
 	h.serial++
 	h.result.Arrived++
 	s = h.fresh(r)
+	s.serial = h.serial
 	reason := h.faulty(&s.req)
 	if reason == RejectUnknownClass {
 		s.req.Class = -1
@@ -87,7 +88,7 @@ func (h *hub) faulty(r *Request) string {
 	return ""
 }
 
-// fresh returns a sequence that is in no replica.
+// fresh returns a sequence that is in no replica and has no serial yet.
 func (h *hub) fresh(r Request) *Sequence {
 	var s *Sequence
 	if n := len(h.idle); n > 0 {
@@ -97,7 +98,7 @@ func (h *hub) fresh(r Request) *Sequence {
 	} else {
 		s = new(Sequence)
 	}
-	s.req, s.serial, s.lastToken = r, h.serial, NoTime
+	s.req, s.lastToken = r, NoTime
 	s.timeline = Timeline{Arrival: r.Arrival, Queued: NoTime, Admitted: NoTime, PrefillEnd: NoTime, FirstToken: NoTime}
 	return s
 }

@@ -1,0 +1,266 @@
+package sim_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"servesim/scheduler"
+	"servesim/sim"
+)
+
+// refTimes formats the token times of a request that ended.
+func refTimes(times []sim.Time) string {
+	s := "tokens"
+	for _, t := range times {
+		s += " " + strconv.FormatInt(int64(t), 10)
+	}
+	return s
+}
+
+// eventLog is an observer that keeps every event as a line.
+type eventLog []string
+
+func (l *eventLog) Observe(e sim.Event) {
+	if e.Kind == sim.End {
+		return
+	}
+	*l = append(*l, e.String())
+	switch e.Kind {
+	case sim.Finish, sim.Reject, sim.Abort:
+		*l = append(*l, refTimes(e.TokenTimes(nil)))
+	}
+}
+
+// scenario is a deployment and a workload drawn from a seed.
+type scenario struct {
+	seed uint64
+	kind int
+}
+
+// The kinds of scenario: which scheduler runs.
+const (
+	kindChaos = iota
+	kindContinuous
+	kindOrca
+	kindChunked
+	kindBatch
+	kinds
+)
+
+// policies returns the scheduler of one replica, and the same as a policy of
+// the reference engine.
+func (sc scenario) policies(replica int) (sim.Scheduler, policy) {
+	rng := rand.New(rand.NewPCG(sc.seed, 77))
+	switch sc.kind {
+	case kindChaos:
+		seed := sc.seed*1000 + uint64(replica)
+		return &bridge{policy: chaos(seed)}, chaos(seed)
+	case kindContinuous, kindOrca:
+		reserve := sc.kind == kindOrca
+		return scheduler.Continuous{ReserveMax: reserve}, naiveContinuous(reserve)
+	case kindChunked:
+		return scheduler.ChunkedPrefill{}, naiveChunked
+	}
+	b := scheduler.RequestBatch{Size: rng.IntN(4), Padded: rng.IntN(2) == 0, FreeAtEnd: rng.IntN(2) == 0}
+	return &b, naiveRequestBatch(b.Size, b.Padded, b.FreeAtEnd)
+}
+
+// config draws the deployment. Every call makes a fresh one.
+func (sc scenario) config() (sim.Config, []policy) {
+	rng := rand.New(rand.NewPCG(sc.seed, 1))
+	cfg := sim.Config{TokenTimes: true, Router: scheduler.LeastLoaded{}}
+	cfg.Classes = []sim.Class{{Gap: 12 * time.Microsecond}, {Priority: 1}, {Priority: 2, Gap: 30 * time.Microsecond}}
+	var policies []policy
+	r := sim.Replica{
+		CostModel: sim.CostFunc(func(b sim.Batch) time.Duration {
+			return time.Duration(5_000 + 40*b.Decodes + 3*b.Context + 700*b.PrefillTokens() + 11*b.Padding.Rows + 13*b.Padding.PromptTokens)
+		}),
+		BlockTokens: 1 + rng.IntN(16),
+	}
+	if rng.IntN(4) > 0 {
+		r.KVBlocks = 4 + rng.IntN(200/r.BlockTokens+8)
+		r.ReservedBlocks = rng.IntN(2)
+	}
+	if rng.IntN(2) == 0 {
+		r.MaxSeqs = 1 + rng.IntN(8)
+	}
+	if rng.IntN(3) > 0 {
+		r.MaxBatchTokens = 4 + rng.IntN(80)
+	}
+	if rng.IntN(3) > 0 {
+		r.MaxModelLen = 30 + rng.IntN(100)
+	}
+	if rng.IntN(3) == 0 {
+		r.Order = sim.OrderFunc(scheduler.ByPriority)
+	}
+	for i := range 1 + rng.IntN(4) {
+		var p policy
+		r.Scheduler, p = sc.policies(i)
+		cfg.Replicas = append(cfg.Replicas, r)
+		policies = append(policies, p)
+	}
+	if rng.IntN(3) == 0 {
+		cfg.Router = &scheduler.RoundRobin{}
+	}
+	if rng.IntN(4) == 0 {
+		cfg.Admission = admitSome{}
+	}
+	if rng.IntN(2) == 0 {
+		cfg.FollowUp = nextTurn
+	}
+	return cfg, policies
+}
+
+// admitSome defers and rejects by the request's id.
+type admitSome struct{}
+
+func (admitSome) Admit(now sim.Time, q sim.Query, _ []sim.Load) sim.Decision {
+	switch {
+	case q.ID%7 == 3:
+		return sim.Decision{Reject: "seven"}
+	case q.ID%5 == 2 && now < q.Arrival.Add(20*time.Microsecond):
+		return sim.Decision{Until: now.Add(9 * time.Microsecond)}
+	}
+	return sim.Decision{}
+}
+
+// nextTurn sends two more turns of a session for some requests.
+func nextTurn(c sim.Completion) []sim.Request {
+	r := c.Request
+	if r.ID%3 != 0 || r.ID >= 2000 {
+		return nil
+	}
+	r.ID += 1000
+	r.Prompt = min(r.Prompt+c.Output, 90)
+	r.Arrival = c.End.Add(time.Duration(r.ID%4) * 10 * time.Microsecond)
+	if c.Kind != sim.Finish {
+		r.Prompt = max(1, r.Prompt/2)
+	}
+	return []sim.Request{r}
+}
+
+// requests draws the workload: bursts, long and short, and some faults.
+func (sc scenario) requests() []sim.Request {
+	rng := rand.New(rand.NewPCG(sc.seed, 2))
+	var out []sim.Request
+	at := sim.Time(0)
+	for i := range 10 + rng.IntN(50) {
+		if rng.IntN(3) == 0 {
+			at = at.Add(time.Duration(rng.IntN(60_000)))
+		}
+		r := sim.Request{ID: i, Arrival: at, Prompt: 1 + rng.IntN(40), Output: 1 + rng.IntN(40), Class: rng.IntN(3)}
+		if rng.IntN(3) == 0 {
+			r.MaxOutput = 1 + rng.IntN(30)
+		}
+		switch rng.IntN(24) {
+		case 0:
+			r.Patience.First = time.Duration(rng.IntN(100_000))
+		case 1:
+			r.Patience.Total = time.Duration(rng.IntN(300_000))
+		case 2:
+			r.Prompt = rng.IntN(300)
+		case 3:
+			r.ID = rng.IntN(i + 1)
+		case 4:
+			r.Output, r.Class = rng.IntN(2), rng.IntN(5)-1
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func slice(rs []sim.Request) func(func(sim.Request, error) bool) {
+	return func(yield func(sim.Request, error) bool) {
+		for _, r := range rs {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// engineRun runs the engine under test.
+func (sc scenario) engineRun(check bool) (log []string, res sim.Result, err error) {
+	cfg, _ := sc.config()
+	l := &eventLog{}
+	cfg.Observers = []sim.Observer{l}
+	cfg.Check = check
+	res, err = sim.Run(context.Background(), cfg, slice(sc.requests()))
+	return *l, res, err
+}
+
+// compare runs a scenario on both engines, and with and without shortcuts.
+func (sc scenario) compare(t *testing.T) {
+	t.Helper()
+	cfg, policies := sc.config()
+	want, stuck := refRun(cfg, policies, sc.requests())
+	for _, check := range []bool{true, false} {
+		got, res, err := sc.engineRun(check)
+		name := fmt.Sprintf("scenario %+v, Check %v", sc, check)
+		if (err != nil) != stuck {
+			t.Fatalf("%s: error %v, reference stuck %v", name, err, stuck)
+		}
+		if i := firstDifference(want, got); i >= 0 {
+			t.Fatalf("%s: logs of %d and %d lines differ at line %d\nreference:\n  %s\nengine:\n  %s", name, len(want), len(got), i,
+				strings.Join(around(want, i), "\n  "), strings.Join(around(got, i), "\n  "))
+		}
+		if n := res.Completed + res.Rejected + res.Aborted + res.Unfinished; n != res.Arrived {
+			t.Fatalf("%s: %d of %d requests accounted for: %+v", name, n, res.Arrived, res)
+		}
+	}
+}
+
+func firstDifference(a, b []string) int {
+	for i := range max(len(a), len(b)) {
+		if i >= len(a) || i >= len(b) || a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+func around(log []string, i int) []string {
+	return slices.Clone(log[max(0, i-4):min(len(log), i+2)])
+}
+
+// scenarios is how many seeds of each kind the tests run; SERVESIM_SCENARIOS
+// overrides it.
+func scenarios(t *testing.T, def int) uint64 {
+	if s := os.Getenv("SERVESIM_SCENARIOS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("SERVESIM_SCENARIOS: %v", err)
+		}
+		return uint64(n)
+	}
+	return uint64(def)
+}
+
+func TestEngineEqualsReference(t *testing.T) {
+	for kind := range kinds {
+		t.Run([]string{"chaos", "continuous", "orca", "chunked", "batch"}[kind], func(t *testing.T) {
+			for seed := range scenarios(t, 200) {
+				scenario{seed: seed, kind: kind}.compare(t)
+			}
+		})
+	}
+}
+
+func FuzzEngineEqualsReference(f *testing.F) {
+	for kind := range kinds {
+		f.Add(uint64(1_000_003*kind), kind)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, kind int) {
+		if kind < 0 || kind >= kinds {
+			t.Skip()
+		}
+		scenario{seed: seed, kind: kind}.compare(t)
+	})
+}

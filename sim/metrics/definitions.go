@@ -1,0 +1,18 @@
+package metrics
+
+// Definitions states what the figures of a report mean. Every text report
+// ends with it.
+const Definitions = `start       intended arrival of the request
+TTFT        first token - start
+ITL         every gap between two tokens of a request, pooled per token
+TPOT        (last token - first token) / (tokens - 1); a request with one
+            token has none
+E2E         last token - start
+throughput  completed work / (last completion - first arrival)
+goodput     completed requests that met every stated target of their class,
+            over the same time
+attainment  the same requests / all arrivals; rejected, aborted and
+            unfinished ones count as missed
+–           undefined or not measured
+*           too few observations lie beyond the percentile to trust it
+`

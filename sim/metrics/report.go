@@ -1,0 +1,97 @@
+package metrics
+
+// Report is what a run came to. Fields whose JSON name ends in _ms or _s are
+// in that unit, _per_s is per second of virtual time; the package comment says
+// which observations count.
+type Report struct {
+	Percentiles string `json:"percentiles"` // linear or nearest-rank
+	Mode        string `json:"mode"`        // exact, or streaming with its bound
+	GapRule     string `json:"gap_rule"`    // how gap targets are judged
+
+	Cell // all classes together
+
+	Steps  int64 `json:"steps"`
+	Tokens int64 `json:"tokens"` // sampled by those steps, for whatever request
+
+	SimulatedS  Number `json:"simulated_s"`   // end of the run
+	WindowFromS Number `json:"window_from_s"` // start of the measured window
+	WindowToS   Number `json:"window_to_s"`   // and its end
+
+	Load
+	Little Little `json:"little"`
+	// Findings are contradictions between figures; empty on a sound run.
+	Findings []string `json:"findings,omitempty"`
+	// Classes holds one cell per class, in the order of Config.Classes.
+	Classes []Cell `json:"classes"`
+}
+
+// Cell is the part of a report about the requests of one class, or of all.
+// Arrived = Completed + Rejected + Aborted + Unfinished.
+type Cell struct {
+	Class       string       `json:"class,omitempty"`
+	Arrived     int64        `json:"arrived"`
+	Completed   int64        `json:"completed"`
+	Rejected    int64        `json:"rejected"`
+	Aborted     int64        `json:"aborted"`
+	Unfinished  int64        `json:"unfinished"`
+	Rejections  []Rejections `json:"rejections,omitempty"` // by reason, sorted
+	Preemptions int64        `json:"preemptions"`
+	OneToken    int64        `json:"one_token"` // completed with one token: no TPOT
+	Met         int64        `json:"met"`       // completed and met every stated target
+
+	TTFT Summary `json:"ttft_ms"`
+	ITL  Summary `json:"itl_ms"`
+	TPOT Summary `json:"tpot_ms"`
+	E2E  Summary `json:"e2e_ms"`
+
+	// Rates of all cells share one time, from the first arrival to the last
+	// completion of any class, so that those of the classes add up.
+	TokenThroughput   Number `json:"throughput_tok_per_s"` // output tokens of completed requests
+	RequestThroughput Number `json:"throughput_req_per_s"`
+	// Goodput and Attainment are undefined where no class states a target.
+	Goodput    Number `json:"goodput_req_per_s"`
+	Attainment Number `json:"slo_attainment"`
+}
+
+// Rejections counts the requests rejected for one reason.
+type Rejections struct {
+	Reason string `json:"reason"`
+	Count  int64  `json:"count"`
+}
+
+// Summary describes N latencies, in milliseconds.
+type Summary struct {
+	N    int64  `json:"n"`
+	Mean Number `json:"mean"`
+	P50  Number `json:"p50"`
+	P90  Number `json:"p90"`
+	P95  Number `json:"p95"`
+	P99  Number `json:"p99"`
+	Max  Number `json:"max"`
+	// Few names the percentiles with too few observations beyond them, such
+	// as "p99": numbers to look at, not facts.
+	Few []string `json:"few,omitempty"`
+}
+
+// Load is what the replicas together carried, over time. Means are over the
+// window unless they say otherwise; a peak is a level that lasted.
+type Load struct {
+	QueueMean    Number `json:"queue_mean"` // requests waiting in the queues of replicas
+	QueuePeak    int64  `json:"queue_peak"`
+	InSystemMean Number `json:"in_system_mean"` // between arrival and end
+	InSystemPeak int64  `json:"in_system_peak"`
+	RunningMean  Number `json:"running_mean"` // admitted
+	RunningPeak  int64  `json:"running_peak"`
+
+	BatchMean    Number `json:"batch_mean"`          // sequences in a step, over the busy time
+	BatchPerStep Number `json:"batch_mean_per_step"` // each step counts the same
+	BatchPeak    int64  `json:"batch_peak"`
+
+	// Fractions of the usable KV blocks, KVBlocks - ReservedBlocks, over the
+	// replicas that have a limit; undefined if none has. A replica between
+	// steps counts as empty. The peak is that of the fullest replica.
+	KVMean Number `json:"kv_mean"`
+	KVPeak Number `json:"kv_peak"`
+
+	Busy Number `json:"busy"` // fraction of the replicas' time spent in steps
+}

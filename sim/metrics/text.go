@@ -1,0 +1,107 @@
+package metrics
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// WriteText writes the report as a table of at most 80 columns, with the
+// definitions of its figures below.
+func (r *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d arrived, %d completed, %d rejected, %d aborted, %d unfinished\n",
+		r.Arrived, r.Completed, r.Rejected, r.Aborted, r.Unfinished)
+	for _, x := range r.Rejections {
+		fmt.Fprintf(&b, "  rejected %d: %s\n", x.Count, x.Reason)
+	}
+	fmt.Fprintf(&b, "%d steps, %d tokens, %d preemptions; measured from %v to %v of %v s\n",
+		r.Steps, r.Tokens, r.Preemptions, r.WindowFromS, r.WindowToS, r.SimulatedS)
+
+	writeLatencies(&b, &r.Cell, fmt.Sprintf("ms, %s percentiles, %s", r.Percentiles, r.Mode))
+	writeRates(&b, &r.Cell, r.GapRule)
+	writeLoad(&b, &r.Load)
+	fmt.Fprintf(&b, "\nLittle's law: L %v, λ %v/s, W %v s, residual %v\n",
+		r.Little.L, r.Little.Lambda, r.Little.W, r.Little.Residual)
+	for _, f := range r.Findings {
+		writeWrapped(&b, "finding: "+f)
+	}
+	if len(r.Classes) > 1 {
+		for i := range r.Classes {
+			k := &r.Classes[i]
+			fmt.Fprintf(&b, "\nclass %s: %d arrived, %d completed, %d rejected, %d aborted,\n  %d unfinished, %d preemptions\n",
+				k.Class, k.Arrived, k.Completed, k.Rejected, k.Aborted, k.Unfinished, k.Preemptions)
+			writeLatencies(&b, k, "ms")
+			writeRates(&b, k, r.GapRule)
+		}
+	}
+	b.WriteString("\n" + Definitions)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeLatencies(b *strings.Builder, k *Cell, title string) {
+	fmt.Fprintf(b, "\n%s\n%-5s%9s%11s%11s%11s%11s%11s%11s\n", title, "", "n", "mean", "p50", "p90", "p95", "p99", "max")
+	for _, row := range []struct {
+		name string
+		s    *Summary
+	}{{"TTFT", &k.TTFT}, {"ITL", &k.ITL}, {"TPOT", &k.TPOT}, {"E2E", &k.E2E}} {
+		s := row.s
+		flag := func(p string, v Number) string {
+			if slices.Contains(s.Few, p) {
+				return v.String() + "*"
+			}
+			return v.String()
+		}
+		fmt.Fprintf(b, "%-5s%9d%11v%11s%11s%11s%11s%11v\n", row.name, s.N, s.Mean,
+			flag("p50", s.P50), flag("p90", s.P90), flag("p95", s.P95), flag("p99", s.P99), s.Max)
+	}
+	if k.OneToken > 0 {
+		fmt.Fprintf(b, "%d completed with one token and have no TPOT\n", k.OneToken)
+	}
+}
+
+func writeRates(b *strings.Builder, k *Cell, rule string) {
+	fmt.Fprintf(b, "\nthroughput %v tokens/s, %v requests/s; goodput %v requests/s\n",
+		k.TokenThroughput, k.RequestThroughput, k.Goodput)
+	fmt.Fprintf(b, "attainment %v: %d of %d (gap target by %s)\n", k.Attainment, k.Met, k.Arrived, rule)
+}
+
+func writeLoad(b *strings.Builder, o *Load) {
+	fmt.Fprintf(b, "\n%-37s%11s%11s\n", "over time", "mean", "peak")
+	row := func(name string, mean Number, peak fmt.Stringer) {
+		fmt.Fprintf(b, "%-37s%11v%11v\n", name, mean, peak)
+	}
+	row("waiting in the queues", o.QueueMean, count(o.QueuePeak))
+	row("running", o.RunningMean, count(o.RunningPeak))
+	row("in the system", o.InSystemMean, count(o.InSystemPeak))
+	row("batch, sequences, over busy time", o.BatchMean, count(o.BatchPeak))
+	row("batch, sequences, per step", o.BatchPerStep, count(o.BatchPeak))
+	row("KV blocks in use, fraction of usable", o.KVMean, o.KVPeak)
+	fmt.Fprintf(b, "%-37s%11v\n", "busy, fraction of time", o.Busy)
+}
+
+type count int64
+
+func (n count) String() string { return fmt.Sprint(int64(n)) }
+
+// writeWrapped breaks s at spaces so that no line passes 80 columns.
+func writeWrapped(b *strings.Builder, s string) {
+	column := 0
+	for _, word := range strings.Fields(s) {
+		n := len([]rune(word))
+		switch {
+		case column == 0:
+		case column+1+n > 80:
+			b.WriteString("\n  ")
+			column = 2
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	b.WriteByte('\n')
+}

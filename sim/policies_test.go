@@ -1,0 +1,248 @@
+package sim_test
+
+import (
+	"math/rand/v2"
+
+	"servesim/sim"
+)
+
+// naiveContinuous restates scheduler.Continuous.
+func naiveContinuous(reserve bool) policy {
+	return func(p planner, _ int) {
+		admitted := false
+		for _, id := range p.waiting() {
+			ok := naiveAdmit(p, id, reserve)
+			if !ok {
+				break
+			}
+			admitted = admitted || p.isRunning(id)
+		}
+		if !admitted {
+			naiveDecode(p)
+		}
+	}
+}
+
+// naiveChunked restates scheduler.ChunkedPrefill.
+func naiveChunked(p planner, _ int) {
+	decoding := map[int64]bool{}
+	for _, id := range p.running() {
+		decoding[id] = p.pending(id) == 1
+	}
+	calm := naiveDecode(p)
+	for _, id := range p.running() {
+		if decoding[id] {
+			continue
+		}
+		if n := min(p.pending(id), p.room()); n == 0 || !p.add(id, n) {
+			break
+		}
+	}
+	if !calm {
+		return
+	}
+	for _, id := range p.waiting() {
+		n := min(p.pending(id), p.room())
+		if n == 0 || !p.reserve(id, p.pending(id)) || !p.add(id, n) {
+			break
+		}
+	}
+}
+
+// naiveRequestBatch restates scheduler.RequestBatch.
+func naiveRequestBatch(size int, padded, freeAtEnd bool) policy {
+	rows := 0
+	return func(p planner, _ int) {
+		if len(p.running()) > 0 {
+			naiveDecode(p)
+			if padded {
+				p.pad(rows, 0)
+			}
+			return
+		}
+		p.release()
+		rows = 0
+		longest, sum := 0, 0
+		for _, id := range p.waiting() {
+			if size > 0 && rows == size || !naiveAdmit(p, id, true) {
+				break
+			}
+			if !p.isRunning(id) {
+				continue
+			}
+			rows++
+			longest, sum = max(longest, p.pending(id)), sum+p.pending(id)
+			if freeAtEnd {
+				p.retain(id)
+			}
+		}
+		if padded {
+			p.pad(0, rows*longest-sum)
+		}
+	}
+}
+
+func naiveAdmit(p planner, id int64, reserve bool) bool {
+	budget, modelLen, blocks, size := p.limits()
+	gone := func(reason string) bool {
+		p.reject(id, reason)
+		return true
+	}
+	if budget > 0 && p.pending(id) > budget {
+		return gone("exceeds_batch_tokens")
+	}
+	if !reserve || blocks == 0 {
+		return p.add(id, p.pending(id))
+	}
+	prompt, longest := p.maxOutput(id)
+	if longest == 0 && modelLen == 0 {
+		return gone("unbounded_output")
+	}
+	if room := max(modelLen-prompt, 1); modelLen > 0 && (longest == 0 || longest > room) {
+		longest = room
+	}
+	if refBlocks(prompt+longest-1, size) > blocks {
+		return gone(sim.RejectKVCapacity)
+	}
+	return p.reserve(id, prompt+longest-1) && p.add(id, p.pending(id))
+}
+
+// naiveDecode gives one position to every decode, oldest first, and evicts
+// the youngest sequence whenever memory is short for all of them together.
+func naiveDecode(p planner) bool {
+	calm := true
+	for !p.addDecodes() {
+		calm = false
+		if p.refusal() == sim.RefusedTokens {
+			for _, id := range p.running() {
+				for p.isRunning(id) && p.pending(id) == 1 && !p.add(id, 1) {
+					if p.refusal() == sim.RefusedTokens {
+						return false
+					}
+					p.preempt(p.running()[len(p.running())-1])
+				}
+			}
+			return false
+		}
+		p.preempt(p.running()[len(p.running())-1])
+	}
+	return calm
+}
+
+// calmAfter is the pass from which on chaos evicts nobody at random, so that
+// every run ends.
+const calmAfter = 300
+
+// chaos does what no sensible scheduler does, in every order the plan allows.
+func chaos(seed uint64) policy {
+	return func(p planner, pass int) {
+		c := &chaosPass{planner: p, rng: rand.New(rand.NewPCG(seed, uint64(pass))), added: map[int64]bool{}}
+		if c.one(3) {
+			p.release()
+		}
+		c.decodes()
+		c.chunks()
+		for pass < calmAfter && c.one(12) && len(p.running()) > 0 {
+			c.evict()
+		}
+		c.admissions()
+		if c.one(8) {
+			c.chunks()
+			c.decodes()
+		}
+		if c.one(5) {
+			p.pad(c.rng.IntN(6), c.rng.IntN(20))
+		}
+		c.progress()
+	}
+}
+
+type chaosPass struct {
+	planner
+	rng   *rand.Rand
+	added map[int64]bool
+}
+
+func (c *chaosPass) one(in int) bool { return c.rng.IntN(in) == 0 }
+
+// decodes adds all of them, most of them, or none.
+func (c *chaosPass) decodes() {
+	switch c.rng.IntN(8) {
+	case 0:
+	case 1, 2, 3:
+		for _, id := range c.running() {
+			if !c.added[id] && c.pending(id) == 1 && !c.one(6) {
+				c.added[id] = c.add(id, 1)
+			}
+		}
+	default:
+		for !c.addDecodes() && c.refusal() == sim.RefusedMemory && !c.one(4) {
+			c.evict()
+		}
+		if c.addDecodes() {
+			for _, id := range c.running() {
+				c.added[id] = c.added[id] || c.pending(id) == 1
+			}
+		}
+	}
+}
+
+// evict takes a victim, mostly the youngest.
+func (c *chaosPass) evict() {
+	r := c.running()
+	id := r[len(r)-1]
+	if c.one(3) {
+		id = r[c.rng.IntN(len(r))]
+	}
+	delete(c.added, id)
+	c.preempt(id)
+}
+
+func (c *chaosPass) chunks() {
+	for _, id := range c.running() {
+		if n := min(c.pending(id), c.room()); !c.added[id] && c.pending(id) > 1 && n > 0 && !c.one(6) {
+			if c.one(2) {
+				n = 1 + c.rng.IntN(n)
+			}
+			c.added[id] = c.add(id, n)
+		}
+	}
+}
+
+func (c *chaosPass) admissions() {
+	for _, id := range c.waiting() {
+		switch n := min(c.pending(id), c.room()); {
+		case c.one(100):
+			c.reject(id, "chaos")
+		case n == 0 || c.one(6):
+			return
+		default:
+			if c.one(3) {
+				c.reserve(id, c.pending(id)+c.rng.IntN(40))
+			}
+			if c.one(2) {
+				n = 1 + c.rng.IntN(n)
+			}
+			if c.added[id] = c.add(id, n); c.added[id] && c.one(10) {
+				c.retain(id)
+			}
+		}
+	}
+}
+
+// progress makes sure that something is planned if anything can be.
+func (c *chaosPass) progress() {
+	for _, ok := range c.added {
+		if ok {
+			return
+		}
+	}
+	c.release()
+	for len(c.running()) > 0 {
+		r := c.running()
+		c.preempt(r[len(r)-1])
+	}
+	if w := c.waiting(); len(w) > 0 {
+		c.add(w[0], min(c.pending(w[0]), c.room()))
+	}
+}

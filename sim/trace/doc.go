@@ -1,0 +1,29 @@
+// Package trace holds what a run, or a measurement, did to each request: eight
+// instants on one clock, written and read as JSON lines.
+//
+//	client_send ≤ gateway_arrival ≤ queue_enter ≤ prefill_start ≤ prefill_end
+//	     └network_in┘└───gateway───┘└───queue───┘└───prefill────┘
+//	         ≤ first_token_server ≤ first_token_client ≤ last_token_client
+//	first_decode┘└─network_to_first─┘└─────stream─────┘
+//
+//	sim.Run ──Finish──► Writer ──► {"request_id":"17", …} ──► Read ──► Record
+//
+// Read record.go first, then phase.go for the decomposition of a record,
+// writer.go and reader.go. object.go and decimal.go are the strict JSON that
+// the reader is made of.
+//
+// # The file
+//
+// One JSON object a line with the eleven fields of Record, times in
+// milliseconds. Times are held as whole nanoseconds and are written as the
+// shortest decimal that is exact, so that a file that is read and written
+// again keeps its bytes. The reader is strict and ends at the first fault,
+// which it reports with file, line and field. Fields that it does not know are
+// left out, whatever they hold.
+//
+// # Words
+//
+// Trace: the timelines that a run emits. Phase: the time between two
+// neighbouring instants; the seven of them tile the request's life. Residual:
+// the part of that life that lies in no measured phase.
+package trace

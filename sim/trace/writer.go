@@ -1,0 +1,93 @@
+package trace
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"servesim/sim"
+)
+
+// Writer is a sim.Observer that writes one line for every request that
+// completes, in order of completion. Requests that are rejected, aborted or
+// unfinished have no full timeline and no line.
+//
+// request_id is the engine's serial number, unique in a run. The engine has no
+// client side: client_send and gateway_arrival are the arrival, queue_enter
+// the instant at which the request was routed to a replica, and a token
+// reaches the client when it is sampled.
+//
+// The zero value of the other fields is ready. Call Flush at the end.
+type Writer struct {
+	W io.Writer
+
+	buf []byte
+	err error
+}
+
+// bufferBytes is how much is collected before it is written.
+const bufferBytes = 1 << 16
+
+// Observe writes the record of a Finish event and ignores the others. A fault
+// is kept for Flush, and nothing is written after it.
+func (w *Writer) Observe(e sim.Event) {
+	if e.Kind != sim.Finish || w.err != nil {
+		return
+	}
+	t := &e.Timeline
+	r := Record{PromptTokens: e.Prompt, OutputTokens: e.Output,
+		ClientSend: t.Arrival, GatewayArrival: t.Arrival, QueueEnter: t.Queued,
+		PrefillStart: t.Admitted, PrefillEnd: t.PrefillEnd,
+		FirstTokenServer: t.FirstToken, FirstTokenClient: t.FirstToken, LastTokenClient: e.Time}
+	if err := r.Validate(); err != nil {
+		w.err = fmt.Errorf("trace: request %d: %w", e.Serial, err)
+		return
+	}
+	w.buf = append(w.buf, `{"request_id":"`...)
+	w.buf = strconv.AppendInt(w.buf, e.Serial, 10)
+	w.buf = append(w.buf, '"')
+	w.buf = r.appendRest(w.buf)
+	w.endLine()
+}
+
+// Write writes a record from elsewhere. It returns the error of Flush, or says
+// why the record is not valid; a record that is not valid leaves the file as
+// it was.
+func (w *Writer) Write(r Record) error {
+	if w.err != nil {
+		return w.err
+	}
+	if err := r.Validate(); err != nil {
+		return fmt.Errorf("trace: request %q: %w", r.RequestID, err)
+	}
+	w.buf = r.AppendJSON(w.buf)
+	w.endLine()
+	return w.err
+}
+
+func (w *Writer) endLine() {
+	w.buf = append(w.buf, '\n')
+	if len(w.buf) >= bufferBytes {
+		w.flush()
+	}
+}
+
+// Flush writes what is buffered. It returns the first fault since the start: a
+// failed write or a Finish event whose timeline is not valid.
+func (w *Writer) Flush() error {
+	if w.err == nil {
+		w.flush()
+	}
+	return w.err
+}
+
+func (w *Writer) flush() {
+	n, err := w.W.Write(w.buf)
+	if err == nil && n < len(w.buf) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		w.err = fmt.Errorf("trace: %w", err)
+	}
+	w.buf = w.buf[:0]
+}
