@@ -20,7 +20,8 @@
 // whatever becomes of its request, when the token that ends it is sampled in
 // the window. Steps and tokens count when the step ends in the window. Levels
 // over time, KV occupancy and busy time are cut exactly at both ends of the
-// window. Without a window all of these are the whole run.
+// window. Without a window all of these are the whole run. Rates run up to the
+// last completion of a counted request, so after the window while it drains.
 //
 // # Words
 //

@@ -151,6 +151,19 @@ func TestPercentileFlags(t *testing.T) {
 	}
 }
 
+// Short gaps after a long one are not lost in the mean.
+func TestMeanIsExact(t *testing.T) {
+	const long = 1 << 53 // ns; the next float64 is long + 2
+	c := collector(t, oneReplica, metrics.Options{})
+	c.Observe(sim.Event{Kind: sim.StepEnd, Time: long, Gaps: []sim.GapGroup{{Prev: 0, Count: 1}}})
+	for i := range sim.Time(999) {
+		c.Observe(sim.Event{Kind: sim.StepEnd, Time: long + i + 1, Gaps: []sim.GapGroup{{Prev: long + i, Count: 1}}})
+	}
+	if got, want := float64(c.Report().ITL.Mean), 9007199254741991/1e9; got != want {
+		t.Errorf("mean %v ms, want %v", got, want)
+	}
+}
+
 func TestEventsOutOfOrderPanic(t *testing.T) {
 	defer func() {
 		if recover() == nil {
