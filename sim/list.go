@@ -17,7 +17,11 @@ func (v List) Last() *Sequence { return v.l.last }
 
 // All iterates from first to last. A sequence that leaves the list before the
 // loop reaches it is not visited, nor is one that is appended meanwhile.
-func (v List) All() iter.Seq[*Sequence] { return v.l.all }
+func (v List) All() iter.Seq[*Sequence] {
+	// The literal is small enough to be inlined, so that a loop allocates
+	// nothing.
+	return func(yield func(*Sequence) bool) { v.l.all(yield) }
+}
 
 // Backward iterates from last to first. The loop may remove the sequence it
 // is at, and no other.

@@ -83,6 +83,22 @@ func TestGapRules(t *testing.T) {
 	}
 }
 
+// A mean gap a fraction of a nanosecond over the target misses it.
+func TestMeanGapIsNotRounded(t *testing.T) {
+	for late, want := range map[sim.Time]int64{0: 1, 1: 0} {
+		es := events(100, request{tokens: spread(3, 30)})
+		for i := range es {
+			if es[i].Kind == sim.Finish {
+				es[i].Time += late
+			}
+		}
+		r := report(t, withClasses(sim.Class{Gap: 10 * time.Millisecond}), metrics.Options{Gap: metrics.GapMean}, es)
+		if r.Met != want {
+			t.Errorf("3 gaps in 30 ms and %d ns: met %d, want %d", late, r.Met, want)
+		}
+	}
+}
+
 func TestClasses(t *testing.T) {
 	cfg := withClasses(sim.Class{Name: "chat", TTFT: 20 * time.Millisecond}, sim.Class{Name: "batch"})
 	r := report(t, cfg, metrics.Options{}, events(200,

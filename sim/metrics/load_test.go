@@ -53,25 +53,29 @@ func stepOf(replica int32, from, to, sequences, free int) sim.Event {
 }
 
 func TestOccupancyAndBatch(t *testing.T) {
-	limited := []sim.Replica{{KVBlocks: 110, ReservedBlocks: 10}, {KVBlocks: 300}}
+	limited := []sim.Replica{{KVBlocks: 300}, {KVBlocks: 110, ReservedBlocks: 10}}
+	// One sequence for 10 ms, three for 20 and two for 10: 90 / 40 over the
+	// busy time, 2 a step. 40 of 80 replica-milliseconds are busy.
+	load := func(mean, peak metrics.Number) metrics.Load {
+		return metrics.Load{KVMean: mean, KVPeak: peak, BatchMean: 2.25, BatchPerStep: 2, BatchPeak: 3, Busy: 0.5}
+	}
 	for _, c := range []struct {
 		name     string
 		replicas []sim.Replica
 		want     metrics.Load
 	}{
-		// 60 blocks for 10 ms and 300 for 20 of 400 over 40 ms: 6600 / 16000.
-		{"two limited", limited, metrics.Load{KVMean: 0.4125, KVPeak: 1, BatchMean: 7.0 / 3, BatchPerStep: 2, BatchPeak: 3, Busy: 0.375}},
-		{"one limited", []sim.Replica{limited[0], {}}, metrics.Load{KVMean: 0.15, KVPeak: 0.6, BatchMean: 7.0 / 3, BatchPerStep: 2, BatchPeak: 3, Busy: 0.375}},
-		{"none limited", []sim.Replica{{}, {}}, metrics.Load{KVMean: nan, KVPeak: nan, BatchMean: 7.0 / 3, BatchPerStep: 2, BatchPeak: 3, Busy: 0.375}},
+		// 60 blocks for 10 ms, 300 for 20, 30 for 10, of 400 over 40 ms: 6900 / 16000.
+		{"two limited", limited, load(0.43125, 1)},
+		{"one limited", []sim.Replica{{}, limited[1]}, load(0.15, 0.6)},
+		{"none limited", []sim.Replica{{}, {}}, load(nan, nan)},
 	} {
-		// One sequence for 10 ms and three for 20: 70 / 30 over time, 2 a step.
-		r := report(t, sim.Config{Replicas: c.replicas}, metrics.Options{},
-			[]sim.Event{stepOf(0, 0, 10, 1, 40), stepOf(1, 0, 20, 3, 0), {Kind: sim.End, Time: ms(40)}})
+		r := report(t, sim.Config{Replicas: c.replicas}, metrics.Options{}, []sim.Event{
+			stepOf(1, 0, 10, 1, 40), stepOf(0, 0, 20, 3, 0), stepOf(0, 20, 30, 2, 270), {Kind: sim.End, Time: ms(40)}})
 		if d := cmp.Diff(c.want, r.Load, near); d != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, d)
 		}
-		if r.Steps != 2 || r.Tokens != 4 {
-			t.Errorf("%s: %d steps and %d tokens, want 2 and 4", c.name, r.Steps, r.Tokens)
+		if r.Steps != 3 || r.Tokens != 6 {
+			t.Errorf("%s: %d steps and %d tokens, want 3 and 6", c.name, r.Steps, r.Tokens)
 		}
 	}
 }
@@ -110,15 +114,16 @@ func TestLevelsThroughPreemption(t *testing.T) {
 	}
 }
 
-// A million requests over 10,000 s pass 64 bits.
+// A million requests over 20,000 s pass 64 bits.
 func TestIntegralsDoNotOverflow(t *testing.T) {
 	c := collector(t, oneReplica, metrics.Options{})
 	for range 1_000_000 {
 		c.Observe(sim.Event{Kind: sim.Arrive})
 	}
-	c.Observe(sim.Event{Kind: sim.End, Time: ms(10_000_000)})
-	if got := c.Report().InSystemMean; got != 1e6 {
-		t.Errorf("%v in the system, want 1e6", float64(got))
+	c.Observe(sim.Event{Kind: sim.Arrive, Time: ms(10_000_000)})
+	c.Observe(sim.Event{Kind: sim.End, Time: ms(20_000_000)})
+	if got := c.Report().InSystemMean; got != 1_000_000.5 {
+		t.Errorf("%v in the system, want 1000000.5", float64(got))
 	}
 }
 
@@ -151,13 +156,18 @@ func TestLittle(t *testing.T) {
 	}
 }
 
-// Lost arrivals show as a finding, even one in a hundred.
-func TestLostObservationsAreFound(t *testing.T) {
+// steady returns n requests, 10 ms apart, that stay 30 ms each.
+func steady(n int) []request {
 	var requests []request
-	for i := range 100 {
+	for i := range n {
 		requests = append(requests, request{serial: int64(i), arrival: 10 * i, admitted: 10 * i, tokens: []int{10*i + 30}})
 	}
-	es := events(1100, requests...)
+	return requests
+}
+
+// A lost arrival shows as a finding, even one in a hundred.
+func TestLostObservationsAreFound(t *testing.T) {
+	es := events(1100, steady(100)...)
 	for i, e := range es {
 		if e.Kind == sim.Arrive && e.Serial == 50 {
 			es = append(es[:i], es[i+1:]...)
@@ -167,5 +177,30 @@ func TestLostObservationsAreFound(t *testing.T) {
 	r := report(t, oneReplica, metrics.Options{}, es)
 	if len(r.Findings) != 2 || !strings.Contains(r.Findings[0], "Little") || !strings.Contains(r.Findings[1], "more requests ended") {
 		t.Errorf("findings %q", r.Findings)
+	}
+	// 3000 request-milliseconds less one from 500 to 1100 ms: below zero at the end.
+	if d := cmp.Diff(metrics.Number(2400.0/1100), r.InSystemMean, near); d != "" {
+		t.Errorf("in the system (-want +got):\n%s", d)
+	}
+}
+
+// The ends of a window and requests cut off by the end of the run do not make
+// a finding of a steady run.
+func TestEndsAreNoFinding(t *testing.T) {
+	unfinished := steady(1000)
+	unfinished[999].end = sim.End
+	for _, c := range []struct {
+		name     string
+		options  metrics.Options
+		requests []request
+	}{
+		{"warm-up", metrics.Options{WarmUp: ms(5001)}, steady(1000)},
+		{"drain", metrics.Options{Until: ms(5005)}, steady(1000)},
+		{"unfinished", metrics.Options{}, unfinished},
+	} {
+		r := report(t, oneReplica, c.options, events(11_000, c.requests...))
+		if r.Little.Residual == 0 || len(r.Findings) > 0 {
+			t.Errorf("%s: residual %v, findings %q, want some and none", c.name, float64(r.Little.Residual), r.Findings)
+		}
 	}
 }

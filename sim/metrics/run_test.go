@@ -16,11 +16,10 @@ import (
 
 // recount works a report's figures out again from the instant of every token.
 type recount struct {
-	classes          []sim.Class
-	ttft, itl, e2e   []float64 // ms
-	met              int64
-	times            []sim.Time
-	left, unfinished int
+	classes        []sim.Class
+	ttft, itl, e2e []float64 // ms
+	met            int64
+	times          []sim.Time
 }
 
 func (r *recount) Observe(e sim.Event) {

@@ -109,7 +109,12 @@ func TestWriterErrors(t *testing.T) {
 	e := finish(17)
 	e.Timeline.FirstToken = sim.NoTime
 	w.Observe(e)
-	w.Observe(finish(18))
+	for i := range int64(1000) { // nothing more is written
+		w.Observe(finish(18 + i))
+	}
+	if b.Len() > 0 {
+		t.Errorf("%d bytes behind a fault", b.Len())
+	}
 	if err := w.Flush(); err == nil || !strings.HasPrefix(err.Error(), "trace: request 17: first_token_server_ms -0.000001 is before prefill_end_ms 85:") {
 		t.Errorf("error %v", err)
 	}

@@ -1,0 +1,123 @@
+package costmodel_test
+
+import (
+	"fmt"
+	"time"
+
+	"servesim/costmodel"
+	"servesim/sim"
+)
+
+func ExampleLinear() {
+	cost := costmodel.Linear{Fixed: 10 * time.Millisecond, PerPromptToken: 100 * time.Microsecond}
+	fmt.Println(cost.StepTime(sim.Batch{
+		Decodes: 1, Positions: 1,
+		Prefills: []sim.Chunk{{Tokens: 512, Last: true}},
+	}))
+	// Output: 61.2ms
+}
+
+func ExampleRoofline() {
+	cost := costmodel.Roofline{
+		SharedBytes: 4e6, ContextBytesPerRequest: 1e5, OpsPerPosition: 2e6,
+		Bandwidth: 1e11, Rate: 1e12, Overhead: 20 * time.Microsecond,
+	}
+	for _, n := range []int{16, 40, 64} {
+		t := cost.Terms(n, n)
+		fmt.Printf("%d requests: transfer %.0f µs, compute %.0f µs, step %.0f µs, %.0f tokens/s, %v-bound\n",
+			n, t.Transfer*1e6, t.Compute*1e6, t.Step*1e6, t.TokenRate(float64(n)), t.Bound)
+	}
+	fmt.Println("within 150 µs:", cost.LargestBatch(150*time.Microsecond))
+	fmt.Println("free positions of 16 requests:", cost.FreePositions(16))
+	// Output:
+	// 16 requests: transfer 56 µs, compute 32 µs, step 76 µs, 210526 tokens/s, memory-bound
+	// 40 requests: transfer 80 µs, compute 80 µs, step 100 µs, 400000 tokens/s, memory-bound
+	// 64 requests: transfer 104 µs, compute 128 µs, step 148 µs, 432432 tokens/s, compute-bound
+	// within 150 µs: 65
+	// free positions of 16 requests: 28
+}
+
+func ExampleTally() {
+	var t costmodel.Tally
+	t.Add(16, 76e-6)
+	t.Add(128, 276e-6)
+	fmt.Printf("%.0f tokens/s\n", t.TokenRate())
+	// Output: 409091 tokens/s
+}
+
+func ExampleNewTransformer() {
+	setup, err := costmodel.NewSetup("Llama-3.1-8B", "H100")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	setup.Efficiency = costmodel.Efficiency{} // the datasheet: a lower bound
+	cost, err := costmodel.NewTransformer(setup)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(cost.Claim(), cost.StepTime(sim.Batch{Decodes: 1, Positions: 1}).Round(10*time.Microsecond))
+	// Output: lower bound 4.48ms
+}
+
+func ExampleTransformer_Breakdown() {
+	setup, err := costmodel.NewSetup("Qwen3-32B", "h200")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	cost, err := costmodel.NewTransformer(setup)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	step := cost.Breakdown(sim.Batch{
+		Decodes: 32, Positions: 32, Context: 32 * 2000,
+		Prefills: []sim.Chunk{{Tokens: 2048, Last: true}},
+	})
+	for op, c := range step {
+		if c.Seconds > 0 {
+			fmt.Printf("%-18v %5.1f ms %v\n", costmodel.Op(op), c.Seconds*1e3, c.Bound)
+		}
+	}
+	fmt.Printf("%.1f ms for %.0f TFLOP and %.0f GB\n", step.Seconds()*1e3, step.FLOPs()/1e12, step.Bytes()/1e9)
+	// Output:
+	// qkv                 17.9 ms compute
+	// prefill attention    7.7 ms compute
+	// decode attention     5.2 ms memory
+	// output              14.4 ms compute
+	// gate+up             88.5 ms compute
+	// down                44.4 ms compute
+	// lm head              0.4 ms memory
+	// elementwise          8.7 ms memory
+	// host                 2.9 ms host
+	// 190.0 ms for 134 TFLOP and 151 GB
+}
+
+func ExampleSetup_KVCapacity() {
+	setup, err := costmodel.NewSetup("Llama-3.1-8B", "H100")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	c, err := setup.KVCapacity(costmodel.KVBudget{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%.1f GB · %.1f − %.1f − %.1f − %.1f = %.1f GB: %d blocks of %d tokens\n",
+		c.Memory/1e9, c.Utilisation, c.Weights/1e9, c.Activations/1e9, c.Runtime/1e9, c.Available/1e9,
+		c.Blocks, c.BlockTokens)
+	// Output: 85.9 GB · 0.9 − 16.1 − 1.1 − 0.2 = 60.0 GB: 28621 blocks of 16 tokens
+}
+
+func ExampleModel_KVBytes() {
+	m, err := costmodel.LookupModel("Llama-3.1-8B")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(m.KVBytesPerToken(), m.KVBytes(4096, 1024))
+	// Output: 131072 6.7108864e+08
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// output runs the program.
+func output(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, messages bytes.Buffer
+	if err := run(args, &out, &messages); err != nil {
+		t.Fatalf("costcurve %v: %v", args, err)
+	}
+	if messages.Len() > 0 {
+		t.Errorf("costcurve %v: messages %q", args, &messages)
+	}
+	return out.String()
+}
+
+func TestGolden(t *testing.T) {
+	for name, args := range map[string][]string{
+		"text":  nil,
+		"json":  {"-json"},
+		"large": {"-model", "llama-3.1-70b", "-gpu", "h200", "-tp", "2", "-context", "4000"},
+	} {
+		got := output(t, args...)
+		path := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// The figures of the cost lab and its exercises, as printed there.
+func TestPrintedFigures(t *testing.T) {
+	text := output(t)
+	lines := map[string]bool{}
+	for _, line := range strings.Split(text, "\n") {
+		lines[strings.Join(strings.Fields(line), " ")] = true
+		if utf8.RuneCountInString(line) > 80 {
+			t.Errorf("wider than 80 columns: %s", line)
+		}
+	}
+	for _, want := range []string{
+		"1 41.0 2.0 61.0 16393 memory 0.488 48.8",
+		"4 44.0 8.0 64.0 62500 memory 1.818 181.8",
+		"8 48.0 16.0 68.0 117647 memory 3.333 333.3",
+		"16 56.0 32.0 76.0 210526 memory 5.714 571.4",
+		"32 72.0 64.0 92.0 347826 memory 8.889 888.9",
+		"40 80.0 80.0 100.0 400000 memory 10.000 1000.0",
+		"64 104.0 128.0 148.0 432432 compute 12.308 1000.0",
+		"128 168.0 256.0 276.0 463768 compute 15.238 1000.0",
+		"Crossover at R = N = 40, 10 op/B. No batch passes 500000 tokens/s.",
+		"From R = 16 to 64: time ×1.947, rate ×2.054.",
+		"rate ×2 16 76.0 76.0 210526 memory",
+		"context bytes ×4 32 92.0 188.0 170213 memory",
+		"overhead /2 4 64.0 54.0 74074 memory",
+		"overhead /2 64 148.0 138.0 463768 compute",
+		"operations /2 4 64.0 64.0 62500 memory",
+		"operations /2 64 148.0 124.0 516129 memory",
+		"overhead /2, operations /2 4 64.0 54.0 74074 memory",
+		"overhead /2, operations /2 64 148.0 114.0 561404 memory",
+		"16 56.0 32.0 76.0 memory – –",
+		"28 56.0 56.0 76.0 memory – –",
+		"29 56.0 58.0 78.0 compute – –",
+		"96 56.0 192.0 212.0 compute – –",
+		"32 56.0 64.0 84.0 compute 24 285714",
+		"64 56.0 128.0 148.0 compute 28 189189",
+		"28 positions are free. N = 32 has the best rate of useful tokens.",
+		"as it is 65 150.0 433333 152.0 500000",
+		"context bytes ×4 22 148.0 148649 152.0 250000",
+		"Keeping R = 65 with context bytes ×4 would take 320 µs.",
+	} {
+		if !lines[want] {
+			t.Errorf("missing line: %s", want)
+		}
+	}
+	for _, want := range []string{"Steps of 16 and 128 in turn: 409091 tokens/s", "337147", "28621 KV blocks", "454 requests fit"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("missing: %s", want)
+		}
+	}
+}
+
+// The JSON object carries the same figures, and a decode step is never below
+// its floor.
+func TestJSON(t *testing.T) {
+	var r report
+	decoder := json.NewDecoder(strings.NewReader(output(t, "-json")))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&r); err != nil {
+		t.Fatal(err)
+	}
+	if decoder.More() {
+		t.Error("more than one JSON value")
+	}
+	got := fmt.Sprintln(r.Teaching.Claim, r.Teaching.Crossover, r.Teaching.Free, r.Teaching.BestUseful,
+		r.Teaching.Limited[0].Largest.Requests, r.Teaching.Limited[1].Largest.Requests,
+		r.Teaching.Decode[4].StepUs, r.Teaching.Unequal.Rate, r.Device.Params)
+	if want := "prediction 40 28 32 65 22 92 409090.9 8030261248\n"; got != want {
+		t.Errorf("figures %s, want %s", got, want)
+	}
+	first := r.Device.Batches[0]
+	if first.FloorMs < 4.48 || first.FloorMs > 4.55 { // 15.0 GB of weights and 1001 tokens over 3.35 TB/s
+		t.Errorf("floor of one request %v ms, want about 4.52", first.FloorMs)
+	}
+	for _, p := range r.Device.Batches {
+		if p.StepMs <= p.FloorMs {
+			t.Errorf("batch %d: step %v ms, floor %v", p.Batch, p.StepMs, p.FloorMs)
+		}
+		if sum := p.MatricesMs + p.AttentionMs + p.OtherMs + p.HostMs; sum < p.StepMs-0.001 || sum > p.StepMs+0.001 {
+			t.Errorf("batch %d: parts add up to %v ms, step %v", p.Batch, sum, p.StepMs)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-gpus", "H100"}, "flag provided but not defined: -gpus; flags are -context, -gpu, -json, -model, -tp"},
+		{[]string{"H100"}, `unexpected argument "H100"`},
+		{[]string{"-model", "gpt-5"}, `costmodel: unknown model "gpt-5"; known are Llama-2-7B, Llama-3.1-8B, Llama-3.1-70B, Qwen3-8B, Qwen3-32B`},
+		{[]string{"-gpu", "tpu"}, `costmodel: unknown GPU "tpu"; known are A100-80, B200, H100, H200`},
+		{[]string{"-context", "0"}, "-context is 0, want at least 1"},
+		{[]string{"-tp", "0"}, "-tp is 0, want at least 1"},
+		{[]string{"-tp", "3"}, "costmodel: Setup.TensorParallel 3 does not divide Model.Heads 32"},
+	} {
+		var out, messages bytes.Buffer
+		if err := run(c.args, &out, &messages); err == nil || err.Error() != c.want {
+			t.Errorf("%v: %v, want %s", c.args, err, c.want)
+		}
+		if out.Len() > 0 {
+			t.Errorf("%v: printed %q", c.args, &out)
+		}
+	}
+	var out, messages bytes.Buffer
+	if err := run([]string{"-h"}, &out, &messages); !errors.Is(err, flag.ErrHelp) || !strings.Contains(messages.String(), "-context tokens") {
+		t.Errorf("-h: %v, %q", err, &messages)
+	}
+	err := run([]string{"-model", "Llama-3.1-70B"}, &out, &messages)
+	if err == nil || !strings.Contains(err.Error(), "leaves -65.23 GB") || !strings.Contains(err.Error(), "-tp divides it") {
+		t.Errorf("70B on one H100: %v", err)
+	}
+}

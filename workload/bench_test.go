@@ -1,0 +1,136 @@
+//go:build go1.24
+
+package workload_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"servesim/workload"
+)
+
+func BenchmarkArrivals(b *testing.B) {
+	for _, p := range []struct {
+		name     string
+		arrivals workload.Arrivals
+	}{
+		{"constant", workload.Constant{Rate: 10}},
+		{"poisson", workload.Poisson{Rate: 10}},
+		{"gamma-0.005", workload.Gamma{Rate: 10, Shape: 0.005}},
+		{"gamma-0.25", workload.Gamma{Rate: 10, Shape: 0.25}},
+		{"gamma-4", workload.Gamma{Rate: 10, Shape: 4}},
+		{"bursts", workload.Bursts{Size: 10, Every: time.Second}},
+		{"mmpp-code", workload.AzureCode2023()},
+		{"mmpp-conv", workload.AzureConv2023()},
+		{"own", workload.Gaps(func(r *rand.Rand) float64 { return 0.1 * r.ExpFloat64() })},
+		{"limit-scale-shift", workload.Limit{
+			Arrivals: workload.Scale{Arrivals: workload.Shift{Arrivals: workload.Poisson{Rate: 10}, By: time.Second}, Factor: 2},
+			Count:    1 << 60,
+		}},
+	} {
+		b.Run(p.name, func(b *testing.B) {
+			b.ReportAllocs()
+			r := rand.New(workload.Stream(1, "bench", 0))
+			for _, err := range p.arrivals.Times(r) {
+				if err != nil {
+					b.Fatal(err)
+				}
+				if !b.Loop() {
+					break
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "arrivals/s")
+		})
+	}
+}
+
+func BenchmarkRequests(b *testing.B) {
+	for _, w := range []struct {
+		name string
+		mix  []workload.Share
+	}{
+		{"fixed", []workload.Share{{Lengths: workload.Tokens{Prompt: 512, Output: 128}}}},
+		{"azure-code", []workload.Share{{Lengths: workload.AzureCode2023Lengths()}}},
+		{"two-classes-hint", []workload.Share{
+			{Weight: 9, Lengths: workload.AzureConv2023Lengths(), Hint: &workload.Hint{Sigma: 0.3}},
+			{Weight: 1, Lengths: workload.AzureCode2023Lengths()},
+		}},
+	} {
+		b.Run(w.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for _, err := range (workload.Workload{Seed: 1, Arrivals: workload.AzureCode2023(), Mix: w.mix}).Requests() {
+				if err != nil {
+					b.Fatal(err)
+				}
+				if !b.Loop() {
+					break
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+		})
+	}
+}
+
+// azureRows is a file of n rows in the notation of 2023.
+func azureRows(n int) []byte {
+	var f bytes.Buffer
+	f.WriteString("TIMESTAMP,ContextTokens,GeneratedTokens")
+	at := time.Date(2023, 11, 16, 18, 15, 46, 680590000, time.UTC)
+	for i := range n {
+		at = at.Add(time.Duration(i%977) * 100 * time.Microsecond)
+		fmt.Fprintf(&f, "\r\n%s,%d,%d", at.Format("2006-01-02 15:04:05.0000000"), 100+i%7000, 1+i%1000)
+	}
+	return f.Bytes()
+}
+
+func BenchmarkAzureCSV(b *testing.B) {
+	const rows = 900_000
+	plain := azureRows(rows)
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	z.Write(plain)
+	z.Close()
+	for _, in := range []struct {
+		name string
+		data []byte
+		sort bool
+	}{{"plain", plain, false}, {"gzip", zipped.Bytes(), false}, {"gzip-sort", zipped.Bytes(), true}} {
+		b.Run(in.name, func(b *testing.B) {
+			b.ReportAllocs()
+			a := workload.AzureCSV{Path: in.name, Sort: in.sort, Open: func() (io.ReadCloser, error) {
+				return io.NopCloser(bytes.NewReader(in.data)), nil
+			}}
+			for b.Loop() {
+				for _, err := range a.Requests() {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(rows*b.N)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
+func BenchmarkDescribe(b *testing.B) {
+	requests, err := workload.Collect(workload.Workload{
+		Seed:     1,
+		Arrivals: workload.Limit{Arrivals: workload.AzureConv2023(), Count: 100_000},
+		Mix:      []workload.Share{{Lengths: workload.AzureConv2023Lengths()}},
+	}.Requests())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := workload.Describe(workload.FromSlice(requests)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(requests)*b.N)/b.Elapsed().Seconds(), "requests/s")
+}

@@ -1,0 +1,206 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"servesim/sim"
+)
+
+// Workload is an open-loop workload: requests arrive when they arrive, however
+// the engine fares.
+type Workload struct {
+	// Seed determines everything that is drawn.
+	Seed uint64
+	// Arrivals says when requests arrive. Unless it ends, neither does the
+	// workload.
+	Arrivals Arrivals
+	// Mix says what they are: the class of each request is drawn by weight,
+	// independently. Request.Class indexes it.
+	Mix []Share
+}
+
+// Share is one class of requests in a [Workload].
+type Share struct {
+	// Class has the name, the priority and the latency targets.
+	Class sim.Class
+	// Weight is the class's part of the requests after division by the sum of
+	// all weights; at least 0. The only share of a mix needs none.
+	Weight float64
+	// Lengths draws prompt and output.
+	Lengths Lengths
+	// MaxOutput is what the clients ask for at most. An output drawn longer
+	// is cut by the engine. 0 means no limit.
+	MaxOutput int
+	// Hint gives requests a prediction of their output. nil means none.
+	Hint *Hint
+	// Deadline is given to policies, counted from the arrival. 0 means none.
+	Deadline time.Duration
+	// Patience says when clients give up.
+	Patience sim.Patience
+}
+
+// Hint is a prediction of the output length with a log-normal error:
+// Output·exp(Sigma·z), rounded, at least 1. Sigma 0 predicts exactly.
+type Hint struct {
+	Sigma float64
+}
+
+// Classes returns the classes of the mix, for sim.Config.Classes.
+func (w Workload) Classes() []sim.Class {
+	classes := make([]sim.Class, len(w.Mix))
+	for i, s := range w.Mix {
+		classes[i] = s.Class
+	}
+	return classes
+}
+
+// Requests yields the requests in order of arrival, made one at a time. Each
+// iteration starts anew and yields the same requests. The ID of a request is
+// its number in the workload, from 0. An invalid field, an error of the
+// arrival process or a length below 1 ends the sequence with an error.
+func (w Workload) Requests() iter.Seq2[sim.Request, error] {
+	return func(yield func(sim.Request, error) bool) {
+		if err := w.Validate(); err != nil {
+			fail(yield, err)
+			return
+		}
+		d := newDrawer(w)
+		last := sim.Time(0)
+		for t, err := range w.Arrivals.Times(rand.New(Stream(w.Seed, "arrivals", 0))) {
+			if err != nil {
+				yield(sim.Request{}, err)
+				return
+			}
+			if t < last {
+				fail(yield, fmt.Errorf("Workload.Arrivals: arrival %d is at %dns, before %dns", d.next, int64(t), int64(last)))
+				return
+			}
+			last = t
+			q, err := d.request(t)
+			if err != nil {
+				fail(yield, err)
+				return
+			}
+			if !yield(q, nil) {
+				return
+			}
+		}
+	}
+}
+
+// drawer makes the requests of one iteration.
+type drawer struct {
+	mix  []Share
+	next int // ID of the next request
+
+	classes, lengths, hints         *family
+	classRand, lengthRand, hintRand *rand.Rand
+}
+
+func newDrawer(w Workload) *drawer {
+	d := &drawer{
+		mix:     w.Mix,
+		classes: newFamily(w.Seed, "class"),
+		lengths: newFamily(w.Seed, "lengths"),
+		hints:   newFamily(w.Seed, "hint"),
+	}
+	d.classRand, d.lengthRand, d.hintRand = rand.New(d.classes), rand.New(d.lengths), rand.New(d.hints)
+	return d
+}
+
+// request draws the next request. Every draw comes from the request's own
+// stream of its purpose, whatever the others took.
+func (d *drawer) request(t sim.Time) (sim.Request, error) {
+	id := d.next
+	d.next++
+	class := d.class(id)
+	s := &d.mix[class]
+	d.lengths.rewind(uint64(id))
+	n := s.Lengths.Draw(d.lengthRand)
+	if n.Prompt < 1 || n.Output < 1 {
+		return sim.Request{}, fmt.Errorf("Workload.Mix[%d].Lengths drew prompt %d, output %d for request %d, want at least 1",
+			class, n.Prompt, n.Output, id)
+	}
+	q := sim.Request{
+		ID:        id,
+		Arrival:   t,
+		Prompt:    n.Prompt,
+		Output:    n.Output,
+		MaxOutput: s.MaxOutput,
+		Class:     class,
+		Patience:  s.Patience,
+	}
+	if s.Hint != nil {
+		d.hints.rewind(uint64(id))
+		q.Hint = clip(float64(n.Output)*math.Exp(s.Hint.Sigma*d.hintRand.NormFloat64()), 1, 0)
+	}
+	if s.Deadline > 0 {
+		q.Deadline = t.Add(s.Deadline)
+	}
+	return q, nil
+}
+
+func (d *drawer) class(id int) int {
+	if len(d.mix) == 1 {
+		return 0
+	}
+	d.classes.rewind(uint64(id))
+	return pick(d.classRand, d.mix, func(s *Share) float64 { return s.Weight })
+}
+
+// Validate reports the first invalid field, also of the arrival process and
+// the lengths if they have a Validate method.
+func (w Workload) Validate() error {
+	if err := validate("Workload.Arrivals", w.Arrivals); err != nil {
+		return err
+	}
+	if len(w.Mix) == 0 {
+		return errors.New("no classes in Workload.Mix")
+	}
+	weights := make([]float64, len(w.Mix))
+	for i := range w.Mix {
+		field := fmt.Sprintf("Workload.Mix[%d]", i)
+		if err := w.Mix[i].validate(field); err != nil {
+			return err
+		}
+		weights[i] = w.Mix[i].Weight
+	}
+	if len(w.Mix) == 1 && w.Mix[0].Weight == 0 {
+		return nil
+	}
+	return checkWeights("Workload.Mix weights", weights)
+}
+
+func (s *Share) validate(field string) error {
+	if err := checkNotNegative(field+".Weight", s.Weight); err != nil {
+		return err
+	}
+	if err := validate(field+".Lengths", s.Lengths); err != nil {
+		return err
+	}
+	if s.MaxOutput < 0 {
+		return fmt.Errorf("%s.MaxOutput is %d, want at least 0", field, s.MaxOutput)
+	}
+	if s.Hint != nil {
+		if err := checkNotNegative(field+".Hint.Sigma", s.Hint.Sigma); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"Class.TTFT", s.Class.TTFT}, {"Class.Gap", s.Class.Gap}, {"Deadline", s.Deadline},
+		{"Patience.First", s.Patience.First}, {"Patience.Total", s.Patience.Total},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("%s.%s is %v, want at least 0", field, f.name, f.value)
+		}
+	}
+	return nil
+}
