@@ -48,19 +48,22 @@ type Manifest struct {
 // completion service at a load where the choice of the scheduler matters.
 func defaults() Manifest {
 	return Manifest{
-		Schedulers: schedulerNames(), Preset: "azure-code-2023", Requests: 5000, RateScale: 1.5, Seed: 1, Seeds: 10,
+		Schedulers: schedulerNames(), Preset: "azure-code-2023", Requests: 5000, RateScale: 1, Seed: 1, Seeds: 10,
 		Model: "Llama-3.1-8B", GPU: "H100", TensorParallel: 1, Replicas: 1,
 		BlockTokens: sim.DefaultBlockTokens, MaxSeqs: 256, MaxModelLen: 16384, ChunkTokens: 1024,
 		TTFTTargetMs: 1000, GapTargetMs: 50,
 	}
 }
 
-// policies maps the names of the schedulers to how they are made.
-var policies = []struct {
+// policy is a scheduler by name.
+type policy struct {
 	name    string
 	make    func() sim.Scheduler
 	chunked bool // splits prompts; the others need a step for the longest one
-}{
+}
+
+// policies are the schedulers that can be compared.
+var policies = []policy{
 	{"request-batch", func() sim.Scheduler { return &scheduler.RequestBatch{} }, false},
 	{"continuous", func() sim.Scheduler { return scheduler.Continuous{} }, false},
 	{"chunked", func() sim.Scheduler { return scheduler.ChunkedPrefill{} }, true},
@@ -177,13 +180,7 @@ func (m *Manifest) class() sim.Class {
 
 // replica makes one engine instance.
 func (m *Manifest) replica(name string) (sim.Replica, error) {
-	i := slices.IndexFunc(policies, func(p struct {
-		name    string
-		make    func() sim.Scheduler
-		chunked bool
-	}) bool {
-		return p.name == name
-	})
+	i := slices.IndexFunc(policies, func(p policy) bool { return p.name == name })
 	cost, err := m.cost()
 	if err != nil {
 		return sim.Replica{}, err
