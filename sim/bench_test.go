@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"runtime"
 	"testing"
 	"time"
@@ -60,31 +59,6 @@ func measure(b *testing.B, config func() sim.Config, requests func() iter.Seq2[s
 	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(total.Completed), "allocs/req")
 	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(total.Completed), "B/req")
 	b.ReportMetric(float64(total.Tokens)/float64(total.Steps), "tok/step")
-}
-
-// uniform yields n requests, gap apart.
-func uniform(n int, gap time.Duration, prompt, output int) iter.Seq2[sim.Request, error] {
-	return func(yield func(sim.Request, error) bool) {
-		for i := range n {
-			if !yield(sim.Request{ID: i, Arrival: sim.Time(i) * sim.Time(gap), Prompt: prompt, Output: output}, nil) {
-				return
-			}
-		}
-	}
-}
-
-// poisson yields n requests at a mean rate per second.
-func poisson(n int, rate float64, prompt, output int) iter.Seq2[sim.Request, error] {
-	return func(yield func(sim.Request, error) bool) {
-		rng := rand.New(rand.NewPCG(1, 2))
-		at := 0.0
-		for i := range n {
-			at += rng.ExpFloat64() / rate
-			if !yield(sim.Request{ID: i, Arrival: sim.Time(at * 1e9), Prompt: prompt, Output: output}, nil) {
-				return
-			}
-		}
-	}
 }
 
 // BenchmarkHeldStep repeats a decode batch that nothing disturbs.

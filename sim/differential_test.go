@@ -17,11 +17,12 @@ import (
 
 // refTimes formats the token times of a request that ended.
 func refTimes(times []sim.Time) string {
-	s := "tokens"
+	var s strings.Builder
+	s.WriteString("tokens")
 	for _, t := range times {
-		s += " " + strconv.FormatInt(int64(t), 10)
+		s.WriteString(" " + strconv.FormatInt(int64(t), 10))
 	}
-	return s
+	return s.String()
 }
 
 // eventLog is an observer that keeps every event as a line.

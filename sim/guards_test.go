@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -434,4 +436,219 @@ func (r refuseID) Admit(_ sim.Time, q sim.Query, _ []sim.Load) sim.Decision {
 		return sim.Decision{Reject: "too busy"}
 	}
 	return sim.Decision{}
+}
+
+// colocated are the shipped policies, for tests that all of them must pass.
+// Those that compute prompts whole get no token budget.
+var colocated = []struct {
+	name   string
+	whole  bool
+	policy func() sim.Scheduler
+}{
+	{"chunked", false, func() sim.Scheduler { return scheduler.ChunkedPrefill{} }},
+	{"continuous", true, func() sim.Scheduler { return scheduler.Continuous{} }},
+	{"orca", true, func() sim.Scheduler { return scheduler.Continuous{ReserveMax: true} }},
+	{"request batch", true, func() sim.Scheduler { return &scheduler.RequestBatch{} }},
+}
+
+// What a simulator must do where real engines hang or leak: every case of the
+// family "requirement", for every policy.
+func TestRequirements(t *testing.T) {
+	for _, c := range conformance(t, "requirement") {
+		for _, p := range colocated {
+			t.Run(c.ID+"/"+p.name, func(t *testing.T) {
+				r := c.Config.replica(p.policy())
+				if p.whole {
+					r.MaxBatchTokens = 0
+				}
+				switch {
+				case c.Outcome.Invariant == "":
+					c.require(t, r)
+				case strings.HasPrefix(c.Outcome.Invariant, "free + sum"):
+					conserveBlocks(t, r)
+				case strings.HasPrefix(c.Outcome.Invariant, "for each finished request: sum(scheduled)"):
+					conserveTokens(t, r)
+				default:
+					t.Errorf("unknown invariant %q", c.Outcome.Invariant)
+				}
+			})
+		}
+	}
+}
+
+// require runs the requests of a case and compares with its outcome.
+func (c *conformanceCase) require(t *testing.T, r sim.Replica) {
+	want, ids := c.Outcome, c.numbers()
+	events := &keeper{}
+	var rs []sim.Request
+	for _, q := range c.Requests {
+		rs = append(rs, sim.Request{ID: ids[q.ID], Prompt: q.tokens(), Output: q.limit(), MaxOutput: q.limit()})
+	}
+	res, err := sim.Run(context.Background(), sim.Config{Replicas: []sim.Replica{r}, Observers: []sim.Observer{events}, Check: true, MaxSteps: 10_000}, slice(rs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	addsUp(t, res)
+	has := func(id, reason string) bool {
+		return slices.ContainsFunc(events.endings(), func(e ending) bool { return e.id == ids[id] && e.reason == reason })
+	}
+	for id, reason := range want.Rejected {
+		if !has(id, reason) || res.Rejected != int64(len(want.Rejected)) {
+			t.Errorf("%s: endings %+v, want a rejection for %s", id, events.endings(), reason)
+		}
+	}
+	if reason := want.RejectedSecond; reason != "" && (!has(c.Requests[1].ID, reason) || res.Rejected != 1) {
+		t.Errorf("endings %+v, want the second request rejected for %s", events.endings(), reason)
+	}
+	for id, reason := range want.Finished {
+		if !has(id, reason) {
+			t.Errorf("%s: endings %+v, want finished by %s", id, events.endings(), reason)
+		}
+	}
+	for id, reasons := range want.Terminal {
+		// The family says "invalid" for a field that no engine takes.
+		if !slices.ContainsFunc(reasons, func(r string) bool { return has(id, r) || r == "invalid" && has(id, sim.RejectZeroOutput) }) {
+			t.Errorf("%s: endings %+v, want one of %v", id, events.endings(), reasons)
+		}
+	}
+	for id, n := range want.OutputTokens {
+		for _, e := range events.of(sim.Finish) {
+			if e.ID == ids[id] && e.Output != n {
+				t.Errorf("%s: %d tokens, want %d", id, e.Output, n)
+			}
+		}
+	}
+	for i, id := range want.FirstTokenOrderPrefix {
+		if first := events.of(sim.FirstToken); first[i].ID != ids[id] {
+			t.Errorf("first token number %d goes to request %d, want %d", i, first[i].ID, ids[id])
+		}
+	}
+	if want.AllFinished && res.Completed != int64(len(rs)) {
+		t.Errorf("%d of %d completed", res.Completed, len(rs))
+	}
+	for _, limit := range []struct {
+		what string
+		max  *int64
+		got  int64
+	}{
+		{"steps", want.MaxSteps, res.Steps},
+		{"preemptions", want.MaxPreemptions, res.Preemptions},
+		{"prompt positions", want.MaxScheduledPromptTokens, res.PrefillTokens},
+	} {
+		if limit.max != nil && limit.got > *limit.max {
+			t.Errorf("%d %s, want at most %d", limit.got, limit.what, *limit.max)
+		}
+	}
+}
+
+// crowd draws requests that finish, outgrow the cache, or give up.
+func crowd(n int, impatient bool) (rs []sim.Request) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i := range n {
+		r := sim.Request{ID: i, Arrival: millisecond(3 * i), Prompt: 2 + rng.IntN(90), Output: 1 + rng.IntN(60)}
+		if r.MaxOutput = r.Output; i%11 == 5 {
+			r.Prompt, r.Output, r.MaxOutput = 140, 40, 40
+		}
+		if impatient && i%5 == 2 {
+			r.Patience = sim.Patience{First: time.Duration(rng.IntN(100)) * time.Millisecond, Total: time.Duration(1+rng.IntN(200)) * time.Millisecond}
+		}
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+// conserveBlocks watches the blocks at every pass, and after everybody has
+// left through what a router sees.
+func conserveBlocks(t *testing.T, r sim.Replica) {
+	a := &audited{inner: r.Scheduler}
+	r.Scheduler = a
+	last := &lastLoad{}
+	res, err := sim.Run(context.Background(), sim.Config{Replicas: []sim.Replica{r}, Router: last, Check: true},
+		slice(append(crowd(200, true), sim.Request{ID: 1000, Arrival: millisecond(1_000_000), Prompt: 1, Output: 1, MaxOutput: 1})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	addsUp(t, res)
+	if res.Completed == 0 || res.Aborted == 0 || res.Rejected == 0 || res.Preemptions == 0 && a.evicts() {
+		t.Errorf("the mix lacks something: %+v", res)
+	}
+	if a.leaked != 0 || a.passes == 0 {
+		t.Errorf("%d blocks missing at one of %d passes", a.leaked, a.passes)
+	}
+	if usable := r.KVBlocks - r.ReservedBlocks; last.FreeBlocks != usable || last.Blocks != usable {
+		t.Errorf("at the end %d of %d blocks free, want all of %d", last.FreeBlocks, last.Blocks, usable)
+	}
+}
+
+// conserveTokens adds up what every finished request was given.
+func conserveTokens(t *testing.T, r sim.Replica) {
+	a := &audited{inner: r.Scheduler}
+	r.Scheduler = a
+	rs := crowd(60, false)
+	scheduled, output := drive(t, r, rs)
+	finished := 0
+	for _, q := range rs {
+		if output[q.ID] != q.Output {
+			continue // rejected
+		}
+		finished++
+		if got, want := scheduled[q.ID], q.Prompt+q.Output-1+a.lost[q.ID]; got != want {
+			t.Errorf("request %d: %d positions scheduled, want prompt %d + output %d - 1 + lost %d", q.ID, got, q.Prompt, q.Output, a.lost[q.ID])
+		}
+	}
+	if finished < 40 || a.evicts() && len(a.lost) == 0 {
+		t.Errorf("%d finished, %d lost positions", finished, len(a.lost))
+	}
+}
+
+// lastLoad routes to the first replica and remembers what it was told.
+type lastLoad struct{ sim.Load }
+
+func (l *lastLoad) Route(_ sim.Time, _ sim.Query, loads []sim.Load) int {
+	l.Load = loads[0]
+	return 0
+}
+
+// audited watches another scheduler: blocks that nobody has, and positions
+// that an eviction throws away.
+type audited struct {
+	inner  sim.Scheduler
+	passes int
+	leaked int
+	lost   map[int]int // by request id
+}
+
+func (a *audited) Schedule(v sim.View, p *sim.Plan) {
+	held, context := 0, map[*sim.Sequence]int{}
+	for s := range v.Waiting.All() {
+		held += s.Blocks()
+	}
+	for s := range v.Running.All() {
+		held += s.Blocks()
+		context[s] = s.Context()
+	}
+	a.passes++
+	if missing := v.Limits.Blocks - held - p.Free(); missing != 0 {
+		a.leaked = missing
+	}
+	a.inner.Schedule(v, p)
+	for s, had := range context {
+		if s.Context() == 0 && had > 0 {
+			if a.lost == nil {
+				a.lost = map[int]int{}
+			}
+			a.lost[s.ID()] += had
+		}
+	}
+}
+
+// evicts reports whether the scheduler may run out of memory at all.
+func (a *audited) evicts() bool {
+	switch s := a.inner.(type) {
+	case *scheduler.RequestBatch:
+		return false
+	case scheduler.Continuous:
+		return !s.ReserveMax
+	}
+	return true
 }

@@ -12,8 +12,7 @@ import (
 	"servesim/sim/metrics"
 )
 
-// starving schedules like a chunked prefill scheduler without limits, but
-// preempts request 0 as soon as it decodes and never admits it again.
+// starving admits prompts whole beside the decodes, but preempts request 0 as soon as it decodes and never admits it again.
 type starving struct{}
 
 func (starving) Schedule(v sim.View, p *sim.Plan) {
@@ -40,12 +39,16 @@ func TestLiveHeapStaysFlat(t *testing.T) {
 	if os.Getenv("SERVESIM_LONG") != "" {
 		n = 1_000_000
 	}
-	// A step takes 10 ms and 0.1 ms a row: about 30 requests a second keep
-	// 85 decodes running.
+	const load = 0.9 // of the saturation rate
 	cost := costmodel.Linear{Fixed: 10 * time.Millisecond, PerDecode: 100 * time.Microsecond, PerPromptToken: 2 * time.Microsecond}
 	for _, tokenTimes := range []bool{false, true} {
-		cfg := sim.Config{TokenTimes: tokenTimes, Until: sim.Time(n) * sim.Time(time.Second) / 30}
-		cfg.Replicas = []sim.Replica{{Scheduler: starving{}, CostModel: cost, KVBlocks: 1 << 20}}
+		replica := sim.Replica{Scheduler: starving{}, CostModel: cost, KVBlocks: 1 << 20, MaxSeqs: 128, MaxBatchTokens: 2048}
+		full, err := sim.Run(context.Background(), sim.Config{Replicas: []sim.Replica{replica}}, uniform(10_000, 0, 512, 128))
+		if full.Unfinished != 1 || err == nil {
+			t.Fatalf("saturated: %+v, %v; want all but the starving request done", full, err)
+		}
+		rate := load * float64(full.Completed) / full.End.Seconds()
+		cfg := sim.Config{TokenTimes: tokenTimes, Replicas: []sim.Replica{replica}, Until: sim.Time(float64(n) / rate * 1e9)}
 		collector, err := metrics.New(cfg, metrics.Options{Streaming: true})
 		if err != nil {
 			t.Fatal(err)
@@ -64,11 +67,11 @@ func TestLiveHeapStaysFlat(t *testing.T) {
 			}
 		})
 		cfg.Observers = []sim.Observer{collector, probe}
-		res, err := sim.Run(context.Background(), cfg, poisson(n, 30, 512, 128))
+		res, err := sim.Run(context.Background(), cfg, poisson(n, rate, 512, 128))
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("TokenTimes %v: live heap %d B at %d of %d requests, %+v", tokenTimes, live, finished, n, res)
+		t.Logf("TokenTimes %v, %.1f req/s: live heap %d B, %d of %d requests done, %+v", tokenTimes, rate, live, finished, n, res)
 		if len(live) != 3 || res.Preemptions != 1 || res.Unfinished < 1 {
 			t.Fatalf("%d probes, result %+v", len(live), res)
 		}

@@ -76,7 +76,6 @@ type refPending struct {
 	replica int
 	created int
 	s       *refSeq // nil for a follow-up
-	serial  int64
 	req     sim.Request
 }
 
@@ -91,7 +90,6 @@ type refEngine struct {
 	serial   int64
 	now      sim.Time
 	log      []string
-	stuck    bool
 	dirty    map[int]bool
 }
 
