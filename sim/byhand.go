@@ -105,8 +105,8 @@ type Outcome struct {
 
 // Complete ends the step in flight at now. Without outcomes every sequence
 // that completes its pending positions samples a token. With outcomes, only
-// those listed do; the list may be empty but not nil. It panics if no step is
-// in flight.
+// those listed do; the list may be empty but not nil. The outcome of a request
+// that has ended meanwhile is dropped. It panics if no step is in flight.
 func (st *Stepper) Complete(now Time, outcomes []Outcome) error {
 	if !st.step.active {
 		panic("sim: Stepper.Complete without a step in flight")
@@ -126,8 +126,7 @@ func (st *Stepper) Complete(now Time, outcomes []Outcome) error {
 // finishWith ends the step sequence by sequence.
 func (st *Stepper) finishWith(outcomes []Outcome) error {
 	for _, o := range outcomes {
-		s := st.hub.live[o.ID]
-		if o.Tokens < 0 || o.Tokens > 1 || s == nil || s.state != Running {
+		if o.Tokens < 0 || o.Tokens > 1 {
 			return fmt.Errorf("sim: Stepper.Complete: outcome %+v", o)
 		}
 	}
@@ -145,6 +144,9 @@ func (st *Stepper) finishWith(outcomes []Outcome) error {
 	tokens := 0
 	for _, o := range outcomes {
 		s := st.hub.live[o.ID]
+		if s == nil || s.state != Running {
+			continue
+		}
 		if o.Tokens == 1 {
 			if s.Pending() != 0 {
 				return fmt.Errorf("sim: Stepper.Complete: outcome %+v with %d positions pending", o, s.Pending())

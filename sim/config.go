@@ -31,7 +31,7 @@ type Config struct {
 	// Until is the horizon: events after it do not happen and requests still
 	// alive then end unfinished. 0 means none.
 	Until Time
-	// MaxSteps ends a run with an error after that many steps over all
+	// MaxSteps ends a run with an error when it takes more steps, over all
 	// replicas. 0 means no limit.
 	MaxSteps int64
 	// Check makes the engine recount its state after every instant, ignore

@@ -16,7 +16,6 @@ type hub struct {
 	idle   []*Sequence       // for reuse
 	serial int64
 	now    Time
-	passes int64
 	result Result
 	err    error
 
@@ -148,8 +147,8 @@ func (h *hub) stepped(st *Stepper, tokens int) {
 			FreeBlocks: f.free, Waiting: f.waiting, Running: f.running,
 		})
 	}
-	if h.maxSteps > 0 && h.result.Steps >= h.maxSteps {
-		h.fail(fmt.Errorf("sim: %d steps at %v, the limit Config.MaxSteps, with %d requests alive", h.result.Steps, h.now, len(h.live)))
+	if h.maxSteps > 0 && h.result.Steps > h.maxSteps {
+		h.fail(fmt.Errorf("sim: more than Config.MaxSteps = %d steps at %v, with %d requests alive", h.maxSteps, h.now, len(h.live)))
 	}
 }
 

@@ -198,7 +198,7 @@ func (p *refPass) reject(id int64, reason string) {
 }
 
 // commit tells what happened and puts the step in flight.
-func (p *refPass) commit() {
+func (p *refPass) commit() (changed bool) {
 	e, r := p.e, p.r
 	for _, s := range p.reserved {
 		if s.state != sim.Running {
@@ -207,6 +207,7 @@ func (p *refPass) commit() {
 		}
 	}
 	for _, c := range p.changes {
+		changed = changed || !c.undone
 		switch {
 		case c.undone:
 		case c.kind == sim.Reject:
@@ -234,7 +235,7 @@ func (p *refPass) commit() {
 		r.inStep = append(r.inStep, s)
 	}
 	if r.batch.Empty() {
-		return
+		return changed
 	}
 	r.batch.Padding = sim.Padding{Rows: max(0, p.padRows-r.batch.Decodes), PromptTokens: p.padTo}
 	r.took = max(1, r.cfg.CostModel.StepTime(r.batch))
@@ -242,6 +243,7 @@ func (p *refPass) commit() {
 	r.busy = true
 	r.nFree, r.nWait, r.nRun = r.free, len(r.waiting), len(r.running)
 	e.push(refPending{at: r.end, kind: 0, replica: r.index})
+	return changed
 }
 
 // bridge runs a policy on the engine under test.

@@ -353,16 +353,22 @@ func (e *refEngine) emit(s *refSeq, kind sim.Kind, reason string) {
 
 // plan runs one pass and starts the step.
 func (e *refEngine) plan(r *refReplica) {
+	again := false
 	if len(r.waiting) == 0 && len(r.running) == 0 && r.retained == 0 {
 		return
 	}
 	r.passes++
+	defer func() {
+		if !r.busy && again {
+			e.plan(r)
+		}
+	}()
 	pass := &refPass{e: e, r: r, left: math.MaxInt}
 	if r.cfg.MaxBatchTokens > 0 {
 		pass.left = r.cfg.MaxBatchTokens
 	}
 	r.policy(pass, r.passes)
-	pass.commit()
+	again = pass.commit()
 }
 
 // endStep gives tokens to everyone whose pending positions are computed.

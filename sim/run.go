@@ -53,15 +53,15 @@ type engine struct {
 	dirty   []*Stepper // idle replicas to look at in this instant
 	cut     bool       // something lies beyond the horizon
 
-	instants   int64
 	sameMoment int // events handled without time moving, open-loop arrivals excepted
+	unwatched  int // events since the last look at the context
 }
 
 // maxSameMoment is how many events other than open-loop arrivals may follow
 // each other at one instant before the run ends with an error.
 const maxSameMoment = 1 << 20
 
-// cancelEvery is how many instants pass between two looks at the context.
+// cancelEvery is how many events pass between two looks at the context.
 const cancelEvery = 1024
 
 func newEngine(ctx context.Context, cfg *Config) *engine {
@@ -114,6 +114,7 @@ func (e *engine) runBefore(t Time) error {
 		if len(e.door) > 0 {
 			next = e.doorAt
 		}
+		e.skipOutdated()
 		if len(e.pending) > 0 {
 			next = min(next, e.pending[0].at)
 		}
@@ -124,14 +125,13 @@ func (e *engine) runBefore(t Time) error {
 			e.cut = true
 			return nil
 		}
-		if next == e.now && e.instants > 0 {
-			e.sameMoment++
-		} else {
+		if next > e.now {
 			e.sameMoment = 0
 		}
 		e.now = next
 		e.instant()
-		if e.instants++; e.instants%cancelEvery == 0 {
+		if e.unwatched >= cancelEvery {
+			e.unwatched = 0
 			if err := e.ctx.Err(); err != nil {
 				e.result.Cancelled = true
 				return fmt.Errorf("sim: at %v: %w", e.now, err)
@@ -141,14 +141,42 @@ func (e *engine) runBefore(t Time) error {
 	return e.err
 }
 
+// skipOutdated drops pending events that would change nothing, so that time
+// does not run on to them.
+func (e *engine) skipOutdated() {
+	for len(e.pending) > 0 && e.outdated(&e.pending[0]) {
+		e.pending.pop()
+	}
+}
+
+func (e *engine) outdated(x *entry) bool {
+	switch x.kind {
+	case abortFirst:
+		return x.who.serial != x.serial || x.who.timeline.FirstToken != NoTime
+	case abortTotal:
+		return x.who.serial != x.serial
+	case arrival:
+		return x.serial != 0 && x.who.serial != x.serial
+	case wakeUp:
+		st := &e.replicas[x.replica]
+		return st.step.active || st.plan.number != x.serial
+	}
+	return false
+}
+
 // instant takes everything due now in the total order, then lets the replicas
 // that it touched plan.
 func (e *engine) instant() {
 	for len(e.pending) > 0 && e.pending[0].at == e.now && e.err == nil {
+		if e.outdated(&e.pending[0]) {
+			e.pending.pop()
+			continue
+		}
 		if e.pending[0].kind >= arrival {
 			e.openDoor()
 		}
 		e.handle(e.pending.pop())
+		e.unwatched++
 		if e.sameMoment++; e.sameMoment > maxSameMoment {
 			e.fail(fmt.Errorf("sim: %d events at %v without time moving, with %d requests alive", e.sameMoment, e.now, len(e.live)))
 		}
@@ -172,6 +200,7 @@ func (e *engine) openDoor() {
 	if len(e.door) == 0 || e.doorAt > e.now {
 		return
 	}
+	e.unwatched += len(e.door)
 	for _, r := range e.door {
 		if s, _ := e.arrive(r); s != nil {
 			e.expect(s)
@@ -223,19 +252,17 @@ func (e *engine) handle(x entry) {
 	case arrival:
 		e.followedUp(x)
 	case wakeUp:
-		st := &e.replicas[x.replica]
-		if !st.step.active && st.plan.number == x.serial {
-			e.look(st)
-		}
+		e.look(&e.replicas[x.replica])
 	}
 }
 
 // expect schedules the instants at which the client of s gives up.
 func (e *engine) expect(s *Sequence) {
-	if d := s.req.Patience.First; d > 0 {
+	// A client that would wait past the end of time waits for ever.
+	if d := s.req.Patience.First; d > 0 && d < Never.Sub(s.req.Arrival) {
 		e.push(entry{at: s.req.Arrival.Add(d), kind: abortFirst, replica: -1, who: s, serial: s.serial})
 	}
-	if d := s.req.Patience.Total; d > 0 {
+	if d := s.req.Patience.Total; d > 0 && d < Never.Sub(s.req.Arrival) {
 		e.push(entry{at: s.req.Arrival.Add(d), kind: abortTotal, replica: -1, who: s, serial: s.serial})
 	}
 }
@@ -243,9 +270,6 @@ func (e *engine) expect(s *Sequence) {
 // giveUp aborts a request whose client has lost patience.
 func (e *engine) giveUp(x entry) {
 	s := x.who
-	if s.serial != x.serial || x.kind == abortFirst && s.timeline.FirstToken != NoTime {
-		return
-	}
 	if s.home == nil {
 		e.end(s, Abort, "")
 		return
@@ -308,17 +332,15 @@ func (e *engine) followUp(c Completion) {
 
 // followedUp lets a follow-up or a deferred request in.
 func (e *engine) followedUp(x entry) {
-	s := x.who
-	switch {
-	case x.serial != 0 && s.serial == x.serial:
+	if x.serial != 0 {
+		e.enter(x.who)
+		return
+	}
+	r := x.who.req
+	e.idle = append(e.idle, x.who)
+	if s, _ := e.arrive(r); s != nil {
+		e.expect(s)
 		e.enter(s)
-	case x.serial == 0:
-		r := s.req
-		e.idle = append(e.idle, s)
-		if s, _ = e.arrive(r); s != nil {
-			e.expect(s)
-			e.enter(s)
-		}
 	}
 }
 

@@ -31,8 +31,9 @@ func (st *Stepper) begin() {
 		return
 	}
 	st.holding = false
-	if st.needsPlan() {
-		st.pass()
+	// A pass that only takes away may make room for others.
+	for again := true; again && !st.step.active && st.needsPlan(); {
+		again = st.pass()
 	}
 }
 
@@ -48,27 +49,29 @@ func (st *Stepper) repeat() bool {
 	return true
 }
 
-// pass asks the scheduler and starts the step it plans.
-func (st *Stepper) pass() {
+// pass asks the scheduler and starts the step it plans. It reports whether it
+// changed anything for the requests.
+func (st *Stepper) pass() (changed bool) {
 	p := &st.plan
 	p.reset()
-	st.hub.passes++
 	st.cfg.Scheduler.Schedule(View{
 		Now: st.hub.now, Limits: st.limits,
 		Waiting: List{&st.waiting.list}, Running: List{&st.running}, Prefilling: List{&st.prefilling},
 	}, p)
 	st.wakeAt = p.wakeAt
-	st.announce()
+	changed = st.announce()
 	decodes := st.commit()
 	if decodes || len(st.step.prefill) > 0 {
 		st.holding = p.hold && len(st.step.prefill) == 0 && !st.hub.check
 		st.launch(decodes, p.padPrompt)
 	}
 	st.publishLoad()
+	return changed
 }
 
-// announce emits what the pass did to requests, in the order of the calls.
-func (st *Stepper) announce() {
+// announce emits what the pass did to requests, in the order of the calls, and
+// reports whether that is anything.
+func (st *Stepper) announce() (changed bool) {
 	p := &st.plan
 	for _, s := range p.reserved {
 		if s.state != Running {
@@ -77,8 +80,11 @@ func (st *Stepper) announce() {
 		}
 	}
 	for _, c := range p.changes {
+		if c.s == nil {
+			continue
+		}
+		changed = true
 		switch {
-		case c.s == nil:
 		case c.kind == Reject:
 			st.hub.end(c.s, Reject, c.reason)
 		default:
@@ -88,6 +94,7 @@ func (st *Stepper) announce() {
 			st.hub.emit(st.event(c.kind, c.s))
 		}
 	}
+	return changed
 }
 
 // commit moves the plan's sequences into the step and reports whether the
