@@ -22,8 +22,8 @@
 //
 // request.go, batch.go, event.go and scheduler.go are the vocabulary; config.go
 // is what can be set. plan.go is the surface that schedulers use. run.go is the
-// loop over time, stepper.go one replica with step.go (a step begins) and
-// stepend.go (it ends). cohort.go is why a decode step costs O(1).
+// loop over time, stepper.go and replica.go are one replica, step.go begins a
+// step and stepend.go ends it. cohort.go is why a decode step costs O(1).
 //
 // # The rules of time
 //

@@ -1,6 +1,12 @@
 package sim
 
-import "servesim/sim/kv"
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"servesim/sim/kv"
+)
 
 // Stepper is one replica: its queue, its running sequences, its KV blocks and
 // the step in flight. [Run] drives one per replica. Driven by hand it shows
@@ -39,124 +45,210 @@ type Stepper struct {
 // retained is what ended sequences keep until Plan.Release.
 type retained struct{ slots, blocks int }
 
-func (st *Stepper) init(h *hub, index int, r Replica, load *Load) {
-	if r.BlockTokens == 0 {
-		r.BlockTokens = DefaultBlockTokens
+// NewStepper returns the one replica of cfg, to be driven by hand. Router,
+// Admission, FollowUp, Until and MaxSteps must be zero: the caller decides
+// what arrives and when. A client's patience is not watched.
+func NewStepper(cfg Config) (*Stepper, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
 	}
-	st.hub, st.index, st.cfg, st.load = h, int32(index), r, load
-	st.pool = kv.Unlimited(r.BlockTokens)
-	if r.KVBlocks > 0 {
-		st.pool = kv.NewPool(r.KVBlocks, r.ReservedBlocks, r.BlockTokens)
+	if len(cfg.Replicas) != 1 || cfg.Router != nil || cfg.Admission != nil || cfg.FollowUp != nil || cfg.Until != 0 || cfg.MaxSteps != 0 {
+		return nil, errors.New("sim: NewStepper takes one replica and no Router, Admission, FollowUp, Until or MaxSteps")
 	}
-	st.limits = Limits{
-		MaxSeqs:        orMax(r.MaxSeqs),
-		MaxBatchTokens: orMax(r.MaxBatchTokens),
-		MaxModelLen:    orMax(r.MaxModelLen),
-		Blocks:         st.pool.Usable(),
-		BlockTokens:    r.BlockTokens,
-	}
-	st.waiting.order = r.Order
-	st.prefilling.slot, st.parked.slot = slotActivity, slotActivity
-	st.cohort.init(r.BlockTokens, len(h.classes), h.tokenTimes)
-	st.plan.st = st
-	st.wakeAt = Never
-	*load = Load{FreeBlocks: st.pool.Free(), Blocks: st.pool.Usable()}
+	h := &hub{byHand: true}
+	h.init(&cfg)
+	st := &Stepper{}
+	st.init(h, 0, cfg.Replicas[0], &Load{})
+	return st, nil
 }
 
-// refuses returns why a request can never run here, or "".
-func (st *Stepper) refuses(r *Request) string {
-	switch {
-	case r.Prompt > st.limits.MaxModelLen:
-		return RejectModelLen
-	case st.pool.Blocks(r.Prompt) > st.pool.Usable():
-		return RejectKVCapacity
+// Submit puts a request into the queue at now. It returns the reason if the
+// request is rejected, or "". Output 0 means that outcomes decide the end.
+func (st *Stepper) Submit(now Time, r Request) (rejected string) {
+	st.tick(now)
+	s, reason := st.hub.arrive(r)
+	if s == nil {
+		return reason
 	}
+	if reason = st.refuses(&s.req); reason != "" {
+		st.hub.end(s, Reject, reason)
+		return reason
+	}
+	st.submit(s)
 	return ""
 }
 
-// submit puts s, which is not in a replica, into the queue.
-func (st *Stepper) submit(s *Sequence) {
-	s.home = st
-	s.state = Waiting
-	s.output, _ = s.req.length(st.limits.MaxModelLen)
-	s.timeline.Queued = st.hub.now
-	st.enqueue(s, false)
-	st.holding = false
-	st.hub.emit(st.event(Queue, s))
-}
-
-func (st *Stepper) enqueue(s *Sequence, front bool) {
-	st.waiting.push(s, front)
-	st.load.PendingPrompt += s.Pending()
-	st.load.Waiting = st.waiting.n
-}
-
-func (st *Stepper) dequeue(s *Sequence) {
-	st.waiting.remove(s)
-	st.load.PendingPrompt -= s.Pending()
-	st.load.Waiting = st.waiting.n
-}
-
-// publishLoad shows routers what the sequences occupy.
-func (st *Stepper) publishLoad() {
-	st.load.Running, st.load.FreeBlocks = st.running.n, st.pool.Free()
-}
-
-// run appends s to the running sequences.
-func (st *Stepper) run(s *Sequence) {
-	st.ranks++
-	s.rank = st.ranks
-	st.running.pushBack(s)
-}
-
-// release takes a running sequence out of its lists and frees its blocks.
-func (st *Stepper) release(s *Sequence) {
-	st.pool.Give(st.detach(s))
-	s.keepSlot, s.keepBlocks = false, false
-}
-
-// detach takes a running sequence out of its lists and returns its blocks.
-func (st *Stepper) detach(s *Sequence) (blocks int) {
-	if s.member.in {
-		st.cohort.leave(s)
+// Plan runs one scheduling pass at now and puts the step in flight. It returns
+// the batch, empty if the scheduler planned nothing, and how long the step
+// takes by the cost model. The batch is valid until the next pass. Plan
+// panics if a step is in flight.
+func (st *Stepper) Plan(now Time) (Batch, time.Duration, error) {
+	if st.step.active {
+		panic("sim: Stepper.Plan with a step in flight")
 	}
-	st.running.remove(s)
-	switch s.links[slotActivity].in {
-	case &st.prefilling:
-		st.stopPrefill(s)
-	case &st.parked:
-		st.parked.remove(s)
+	st.tick(now)
+	st.pass()
+	if err := st.recount(); err != nil {
+		return Batch{}, 0, err
 	}
-	blocks, s.blocks = s.blocks, 0
-	return blocks
+	if !st.step.active {
+		return Batch{}, 0, st.hub.err
+	}
+	return st.step.batch, st.step.took, st.hub.err
 }
 
-func (st *Stepper) stopPrefill(s *Sequence) {
-	st.prefilling.remove(s)
-	st.load.PendingPrompt -= s.Pending()
+// Assignment is what a step computes for one sequence.
+type Assignment struct {
+	ID, Tokens int
 }
 
-// leave ends a sequence that is waiting or running.
-func (st *Stepper) leave(s *Sequence, kind Kind, reason string) {
-	switch {
-	case s.state != Running:
-		st.dequeue(s)
-	case s.keepSlot || s.keepBlocks:
-		blocks := st.detach(s)
-		if s.keepSlot {
-			st.retained.slots++
+// Scheduled lists the latest pass: the calls of Add in their order, and in the
+// place of AddDecodes the sequences that it added, in order of admission.
+func (st *Stepper) Scheduled() []Assignment {
+	p := &st.plan
+	var out []Assignment
+	decodes := func() {
+		single := make(map[*Sequence]bool)
+		for _, a := range p.adds {
+			single[a.s] = true
 		}
-		if s.keepBlocks {
-			st.retained.blocks += blocks
-		} else {
-			st.pool.Give(blocks)
+		for s := range st.running.all {
+			if s.member.in && !single[s] {
+				out = append(out, Assignment{s.req.ID, 1})
+			}
 		}
-	default:
-		st.release(s)
 	}
+	for i, a := range p.adds {
+		if p.all && i == p.allAt {
+			decodes()
+		}
+		if a.s != nil && a.s.serial == a.serial {
+			out = append(out, Assignment{a.s.req.ID, a.tokens})
+		}
+	}
+	if p.all && p.allAt == len(p.adds) {
+		decodes()
+	}
+	return out
+}
+
+// Outcome is what a step sampled for one sequence.
+type Outcome struct {
+	ID int
+	// Tokens is 0 or 1. A sequence with 0 has nothing to compute until a
+	// later outcome brings its token.
+	Tokens int
+	// Stop ends the sequence after the token.
+	Stop bool
+}
+
+// Complete ends the step in flight at now. Without outcomes every sequence
+// that completes its pending positions samples a token. With outcomes, only
+// those listed do; the list may be empty but not nil. The outcome of a request
+// that has ended meanwhile is dropped. It panics if no step is in flight.
+func (st *Stepper) Complete(now Time, outcomes []Outcome) error {
+	if !st.step.active {
+		panic("sim: Stepper.Complete without a step in flight")
+	}
+	st.tick(now)
+	if outcomes == nil {
+		st.finishStep()
+	} else if err := st.finishWith(outcomes); err != nil {
+		return err
+	}
+	if err := st.recount(); err != nil {
+		return err
+	}
+	return st.hub.err
+}
+
+// finishWith ends the step sequence by sequence.
+func (st *Stepper) finishWith(outcomes []Outcome) error {
+	for _, o := range outcomes {
+		if o.Tokens < 0 || o.Tokens > 1 {
+			return fmt.Errorf("sim: Stepper.Complete: outcome %+v", o)
+		}
+	}
+	st.dissolve()
+	for _, a := range st.step.chunks {
+		if s := a.s; s.serial == a.serial && s.state == Running && s.Pending() <= 1 {
+			st.stopPrefill(s)
+			st.parked.pushBack(s)
+		}
+	}
+	st.step.chunks = st.step.chunks[:0]
+	st.step.active, st.step.decodes = false, false
+	st.steps++
+	st.ended, st.gaps = st.ended[:0], st.gaps[:0]
+	tokens := 0
+	for _, o := range outcomes {
+		s := st.hub.live[o.ID]
+		if s == nil || s.state != Running {
+			continue
+		}
+		if o.Tokens == 1 {
+			if s.Pending() != 0 {
+				return fmt.Errorf("sim: Stepper.Complete: outcome %+v with %d positions pending", o, s.Pending())
+			}
+			tokens++
+			st.sampleAlone(s)
+		}
+		if s.generated >= s.output || o.Stop {
+			if s.touch == 0 {
+				st.ended = append(st.ended, s)
+			}
+			s.touch |= touchFinish
+		}
+	}
+	for _, s := range st.ended {
+		st.announceTokens(s)
+	}
+	st.hub.result.Tokens += int64(tokens)
 	st.publishLoad()
-	if st.waiting.n > 0 {
-		st.holding = false
+	st.hub.stepped(st, tokens)
+	return nil
+}
+
+// dissolve parks every member with the position that the step in flight gave
+// it, and without the token.
+func (st *Stepper) dissolve() {
+	for s := range st.running.all {
+		if s.member.in {
+			st.cohort.leave(s)
+			st.parked.pushBack(s)
+		}
 	}
-	st.hub.end(s, kind, reason)
+	st.cohort.joiners = st.cohort.joiners[:0]
+	st.cohort.ended = st.cohort.planned
+}
+
+// Abort ends a request wherever it is. It returns false if there is none with
+// that id.
+func (st *Stepper) Abort(now Time, id int) bool {
+	st.tick(now)
+	s := st.hub.live[id]
+	if s == nil {
+		return false
+	}
+	st.leave(s, Abort, "")
+	return true
+}
+
+// Lookup returns the sequence of a request in the replica, or nil.
+func (st *Stepper) Lookup(id int) *Sequence { return st.hub.live[id] }
+
+// Waiting returns the queue.
+func (st *Stepper) Waiting() List { return List{&st.waiting.list} }
+
+// Running returns the admitted sequences in order of admission.
+func (st *Stepper) Running() List { return List{&st.running} }
+
+// Free returns the KV blocks that are free.
+func (st *Stepper) Free() int { return st.pool.Free() }
+
+func (st *Stepper) tick(now Time) {
+	if now < st.hub.now {
+		panic(fmt.Sprintf("sim: Stepper: time goes back from %v to %v", st.hub.now, now))
+	}
+	st.hub.now = now
 }
