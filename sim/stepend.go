@@ -11,6 +11,7 @@ type touch uint8
 const (
 	touchFirst touch = 1 << iota
 	touchFinish
+	touchStop // ended by an outcome, whatever its length
 )
 
 // finishStep ends the step in flight: tokens, gaps, ends of requests.
@@ -156,12 +157,16 @@ func (st *Stepper) announceTokens(s *Sequence) {
 		st.hub.emit(st.event(PrefillEnd, s))
 		st.hub.emit(st.event(FirstToken, s))
 	}
-	finish := s.touch&touchFinish != 0
+	done := s.touch
 	s.touch = 0
-	if finish {
-		_, reason := s.req.length(st.limits.MaxModelLen)
-		st.leave(s, Finish, reason)
+	if done&touchFinish == 0 {
+		return
 	}
+	_, reason := s.req.length(st.limits.MaxModelLen)
+	if done&touchStop != 0 {
+		reason = FinishStop
+	}
+	st.leave(s, Finish, reason)
 }
 
 // oldestMember returns the first step that a member's token times may need.

@@ -138,7 +138,7 @@ type Outcome struct {
 	// Tokens is 0 or 1. A sequence with 0 has nothing to compute until a
 	// later outcome brings its token.
 	Tokens int
-	// Stop ends the sequence after the token.
+	// Stop ends the sequence after the token, with FinishStop.
 	Stop bool
 }
 
@@ -198,6 +198,9 @@ func (st *Stepper) finishWith(outcomes []Outcome) error {
 				st.ended = append(st.ended, s)
 			}
 			s.touch |= touchFinish
+		}
+		if o.Stop {
+			s.touch |= touchStop
 		}
 	}
 	for _, s := range st.ended {

@@ -1,11 +1,7 @@
 package sim_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,165 +12,6 @@ import (
 	"servesim/scheduler"
 	"servesim/sim"
 )
-
-// conformanceCase is one case of shared/conformance, as its README says.
-type conformanceCase struct {
-	ID, Family, Kind string
-	Tags             []string
-	Config           caseConfig
-	Requests         []caseRequest
-	Steps            []caseStep
-	Outcome          caseOutcome
-}
-
-type caseConfig struct {
-	BlockSize         int    `json:"block_size"`
-	NumBlocks         int    `json:"num_blocks"`
-	ReservedBlocks    int    `json:"reserved_blocks"`
-	MaxNumSeqs        int    `json:"max_num_seqs"`
-	MaxBatchedTokens  int    `json:"max_num_batched_tokens"`
-	MaxModelLen       int    `json:"max_model_len"`
-	ChunkSize         int    `json:"chunk_size"`
-	Policy            string `json:"policy"`
-	PrefixCaching     bool   `json:"prefix_caching"`
-	AsyncScheduling   bool   `json:"async_scheduling"`
-	NumSpecTokens     int    `json:"num_spec_tokens"`
-	Threshold         int    `json:"long_prefill_token_threshold"`
-	PartialPrefills   int    `json:"max_num_partial_prefills"`
-	ReserveFullPrompt bool   `json:"reserve_full_prompt"`
-	PreemptionMode    string `json:"preemption_mode"`
-	DelayFactor       float64
-	Connector         json.RawMessage
-}
-
-type caseRequest struct {
-	ID     string
-	Prompt []struct {
-		Range  []int
-		Repeat []int
-	}
-	MaxOutput *int `json:"max_output"`
-	Arrival   float64
-	Priority  int
-}
-
-type caseStep struct {
-	Op       string
-	Step     int
-	Requests []string
-	Reason   string
-	Sampled  map[string]json.RawMessage
-	Expect   caseState
-}
-
-// caseState is what a scheduler shows after a pass or a completion.
-type caseState struct {
-	Scheduled    [][2]any
-	Preempted    []string
-	Running      []string
-	Waiting      []string
-	FreeBlocks   *int `json:"free_blocks"`
-	Blocks       map[string]int
-	Finished     map[string]string
-	OutputTokens map[string]int `json:"output_tokens"`
-}
-
-type caseOutcome struct {
-	Rejected                 map[string]string
-	RejectedSecond           string `json:"rejected_second"`
-	Finished                 map[string]string
-	OutputTokens             map[string]int `json:"output_tokens"`
-	Terminal                 map[string][]string
-	MaxSteps                 *int64   `json:"max_steps"`
-	AllFinished              bool     `json:"all_finished"`
-	FirstTokenOrderPrefix    []string `json:"first_token_order_prefix"`
-	MaxPreemptions           *int64   `json:"max_preemptions"`
-	MaxScheduledPromptTokens *int64   `json:"max_scheduled_prompt_tokens"`
-	Invariant                string
-}
-
-// UnmarshalJSON refuses an outcome that this test does not know.
-func (o *caseOutcome) UnmarshalJSON(b []byte) error {
-	type plain caseOutcome
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	return d.Decode((*plain)(o))
-}
-
-// conformance returns the cases of a family, or skips without shared/.
-func conformance(t *testing.T, families ...string) (cases []conformanceCase) {
-	t.Helper()
-	root := os.Getenv("SERVESIM_SHARED")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared")
-	}
-	b, err := os.ReadFile(filepath.Join(root, "conformance", "scheduler_cases.json"))
-	if err != nil {
-		t.Skip("no shared/conformance/scheduler_cases.json")
-	}
-	var file struct{ Cases []json.RawMessage }
-	if err := json.Unmarshal(b, &file); err != nil {
-		t.Fatal(err)
-	}
-	for _, raw := range file.Cases {
-		var head struct{ Family, Kind string }
-		if err := json.Unmarshal(raw, &head); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Contains(families, head.Family) || head.Kind != "scheduler" && head.Kind != "requirement" {
-			continue
-		}
-		var c conformanceCase
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatalf("%.60s: %v", raw, err)
-		}
-		cases = append(cases, c)
-	}
-	if len(cases) == 0 {
-		t.Fatalf("no cases of %v", families)
-	}
-	return cases
-}
-
-// numbers gives every request id a number, in order of appearance.
-func (c *conformanceCase) numbers() map[string]int {
-	ids := map[string]int{}
-	for _, r := range c.Requests {
-		if _, ok := ids[r.ID]; !ok {
-			ids[r.ID] = len(ids) + 1
-		}
-	}
-	return ids
-}
-
-func (r *caseRequest) tokens() (n int) {
-	for _, p := range r.Prompt {
-		if len(p.Range) == 2 {
-			n += p.Range[1] - p.Range[0]
-		} else {
-			n += p.Repeat[1]
-		}
-	}
-	return n
-}
-
-// limit is the most tokens the client asked for; 16 if it does not say.
-func (r *caseRequest) limit() int {
-	if r.MaxOutput == nil {
-		return 16
-	}
-	return *r.MaxOutput
-}
-
-func (c caseConfig) replica(s sim.Scheduler) sim.Replica {
-	budget := c.MaxBatchedTokens
-	if c.ChunkSize > 0 {
-		budget = c.ChunkSize
-	}
-	return sim.Replica{Scheduler: s, CostModel: everyStep(time.Millisecond),
-		KVBlocks: c.NumBlocks, ReservedBlocks: c.ReservedBlocks, BlockTokens: c.BlockSize,
-		MaxSeqs: c.MaxNumSeqs, MaxBatchTokens: budget, MaxModelLen: c.MaxModelLen}
-}
 
 // drive runs requests through a Stepper, all submitted at once, and returns
 // the positions scheduled and the tokens generated by request id.
@@ -193,7 +30,7 @@ func drive(t *testing.T, r sim.Replica, rs []sim.Request) (scheduled, output map
 		q.Arrival = 0
 		st.Submit(0, q)
 	}
-	for now := sim.Time(0); st.Waiting().Len()+st.Running().Len() > 0; {
+	for now, idle := sim.Time(0), 0; st.Waiting().Len()+st.Running().Len() > 0; {
 		_, took, err := st.Plan(now)
 		if err != nil {
 			t.Fatal(err)
@@ -201,8 +38,12 @@ func drive(t *testing.T, r sim.Replica, rs []sim.Request) (scheduled, output map
 		for _, a := range st.Scheduled() {
 			scheduled[a.ID] += a.Tokens
 		}
+		// A pass that only rejects plans nothing; the next one does.
 		if took == 0 {
-			continue // everybody left was rejected
+			if idle++; idle > len(rs) {
+				t.Fatalf("stuck with %d waiting", st.Waiting().Len())
+			}
+			continue
 		}
 		now = now.Add(took)
 		if err := st.Complete(now, nil); err != nil {
@@ -212,4 +53,356 @@ func drive(t *testing.T, r sim.Replica, rs []sim.Request) (scheduled, output map
 	return scheduled, output
 }
 
-var _ = []any{fmt.Sprint, strings.Join, cmp.Diff("", ""), scheduler.ByArrival}
+// byHand makes a Stepper with 10 usable blocks of 16, steps of 1 ms and the
+// events that it gives.
+func byHand(t *testing.T, s sim.Scheduler, change func(*sim.Replica)) (*sim.Stepper, *keeper) {
+	t.Helper()
+	r := sim.Replica{Scheduler: s, CostModel: everyStep(time.Millisecond), KVBlocks: 11, ReservedBlocks: 1}
+	if change != nil {
+		change(&r)
+	}
+	events := &keeper{}
+	st, err := sim.NewStepper(sim.Config{Replicas: []sim.Replica{r}, Observers: []sim.Observer{events}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st, events
+}
+
+// plan runs a pass that must start a step, and returns what it schedules.
+func plan(t *testing.T, st *sim.Stepper, now sim.Time) []sim.Assignment {
+	t.Helper()
+	b, took, err := st.Plan(now)
+	if err != nil || b.Empty() || took != time.Millisecond {
+		t.Fatalf("Plan at %v: batch %+v, %v, error %v", now, b, took, err)
+	}
+	return st.Scheduled()
+}
+
+func complete(t *testing.T, st *sim.Stepper, now sim.Time, outcomes []sim.Outcome) {
+	t.Helper()
+	if err := st.Complete(now, outcomes); err != nil {
+		t.Fatalf("Complete at %v: %v", now, err)
+	}
+}
+
+func ids(l sim.List) (out []int) {
+	for s := range l.All() {
+		out = append(out, s.ID())
+	}
+	return out
+}
+
+// same fails if got is not want.
+func same[T any](t *testing.T, what string, want, got T) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+// glance is a sequence at a glance.
+type glance struct {
+	State                                            sim.State
+	Context, Pending, Generated, Blocks, Preemptions int
+}
+
+func look(st *sim.Stepper, id int) glance {
+	s := st.Lookup(id)
+	if s == nil {
+		return glance{}
+	}
+	return glance{s.State(), s.Context(), s.Pending(), s.Generated(), s.Blocks(), s.Preemptions()}
+}
+
+// A budget of 40: the prompt of 30 whole, then 10 of 70 positions; the decode
+// goes first after that.
+func TestStepperPassByPass(t *testing.T) {
+	st, events := byHand(t, scheduler.ChunkedPrefill{}, func(r *sim.Replica) { r.MaxBatchTokens = 40 })
+	if st.Submit(0, sim.Request{ID: 1, Prompt: 30, Output: 3})+st.Submit(0, sim.Request{ID: 2, Prompt: 70, Output: 1}) != "" {
+		t.Fatal("rejected")
+	}
+	same(t, "waiting", []int{1, 2}, ids(st.Waiting()))
+	same(t, "request 1 before its first pass", glance{State: sim.Waiting, Pending: 30}, look(st, 1))
+
+	same(t, "first pass", []sim.Assignment{{ID: 1, Tokens: 30}, {ID: 2, Tokens: 10}}, plan(t, st, 0))
+	same(t, "running", []int{1, 2}, ids(st.Running()))
+	same(t, "request 1 in flight", glance{State: sim.Running, Context: 30, Blocks: 2}, look(st, 1))
+	same(t, "request 2 in flight", glance{State: sim.Running, Context: 10, Pending: 60, Blocks: 5}, look(st, 2))
+	same(t, "free", 3, st.Free())
+	complete(t, st, 10, nil)
+	same(t, "request 1 has a token", glance{State: sim.Running, Context: 30, Pending: 1, Generated: 1, Blocks: 2}, look(st, 1))
+
+	same(t, "second pass", []sim.Assignment{{ID: 1, Tokens: 1}, {ID: 2, Tokens: 39}}, plan(t, st, 10))
+	complete(t, st, 20, nil)
+	// Positions 31 and 32 fill the second block; the third token is the last.
+	same(t, "third pass", []sim.Assignment{{ID: 1, Tokens: 1}, {ID: 2, Tokens: 21}}, plan(t, st, 20))
+	same(t, "request 1 in flight again", glance{State: sim.Running, Context: 32, Pending: 1, Generated: 2, Blocks: 2}, look(st, 1))
+	complete(t, st, 30, nil)
+	same(t, "all free", 10, st.Free())
+	same(t, "nobody", 0, st.Running().Len()+st.Waiting().Len())
+	if st.Lookup(1) != nil || st.Lookup(2) != nil {
+		t.Error("an ended request can be looked up")
+	}
+	same(t, "endings", []string{"1 stop 3 30", "2 stop 1 30"}, endingLines(events))
+
+	b, took, err := st.Plan(40)
+	if !b.Empty() || took != 0 || err != nil || st.Scheduled() != nil {
+		t.Errorf("a pass without requests: %+v, %v, %v, %v", b, took, err, st.Scheduled())
+	}
+}
+
+func endingLines(k *keeper) (out []string) {
+	for _, e := range k.endings() {
+		out = append(out, fmt.Sprintf("%d %s %d %d", e.id, e.reason, e.tokens, int64(e.at)))
+	}
+	return out
+}
+
+// Output 0 lets the outcomes decide: a stop, the client's limit, the model's
+// limit. Where Output is given it ends the request too.
+func TestOutcomesDecideTheEnd(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		request sim.Request
+		stopAt  int
+		want    string
+	}{
+		{"stop", sim.Request{Prompt: 5}, 3, "1 stop 3 3"},
+		{"stop before the limit", sim.Request{Prompt: 5, MaxOutput: 9}, 3, "1 stop 3 3"},
+		{"limit", sim.Request{Prompt: 5, MaxOutput: 4}, 0, "1 length 4 4"},
+		{"stop at the limit", sim.Request{Prompt: 5, MaxOutput: 4}, 4, "1 length 4 4"},
+		{"model", sim.Request{Prompt: 14}, 0, "1 length 6 6"},
+		{"stop before the model's", sim.Request{Prompt: 14}, 2, "1 stop 2 2"},
+		{"output", sim.Request{Prompt: 5, Output: 2}, 0, "1 stop 2 2"},
+		{"stop before the output", sim.Request{Prompt: 5, Output: 7, MaxOutput: 7}, 2, "1 stop 2 2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			st, events := byHand(t, scheduler.ChunkedPrefill{}, func(r *sim.Replica) { r.MaxModelLen = 20 })
+			c.request.ID = 1
+			st.Submit(0, c.request)
+			for now := sim.Time(1); st.Running().Len()+st.Waiting().Len() > 0 && now < 30; now++ {
+				plan(t, st, now-1)
+				complete(t, st, now, []sim.Outcome{{ID: 1, Tokens: 1, Stop: int(now) == c.stopAt}})
+			}
+			same(t, "endings", []string{c.want}, endingLines(events))
+			same(t, "all free", 10, st.Free())
+		})
+	}
+}
+
+// A sequence that is not listed has nothing to compute until an outcome brings
+// its token; the others go on.
+func TestTokenComesLater(t *testing.T) {
+	st, events := byHand(t, scheduler.ChunkedPrefill{}, nil)
+	for id := 1; id <= 3; id++ {
+		st.Submit(0, sim.Request{ID: id, Prompt: 5})
+	}
+	plan(t, st, 0)
+	complete(t, st, 1, []sim.Outcome{{ID: 2, Tokens: 1}, {ID: 3, Tokens: 0}})
+	same(t, "no token yet", glance{State: sim.Running, Context: 5, Blocks: 1}, look(st, 1))
+	same(t, "no token yet", glance{State: sim.Running, Context: 5, Blocks: 1}, look(st, 3))
+	same(t, "a token", glance{State: sim.Running, Context: 5, Pending: 1, Generated: 1, Blocks: 1}, look(st, 2))
+
+	same(t, "only the one with a token", []sim.Assignment{{ID: 2, Tokens: 1}}, plan(t, st, 1))
+	complete(t, st, 2, []sim.Outcome{{ID: 1, Tokens: 1}, {ID: 2, Tokens: 1}})
+	same(t, "both", []sim.Assignment{{ID: 1, Tokens: 1}, {ID: 2, Tokens: 1}}, plan(t, st, 2))
+	complete(t, st, 3, []sim.Outcome{{ID: 3, Tokens: 1, Stop: true}, {ID: 2, Stop: true}, {ID: 1, Tokens: 1}})
+	same(t, "left", []int{1}, ids(st.Running()))
+	same(t, "stopped with and without a token", []string{"2 stop 2 3", "3 stop 1 3"}, sortedLines(endingLines(events)))
+	same(t, "one block", 9, st.Free())
+
+	// Without outcomes everybody who completes its positions gets a token.
+	plan(t, st, 3)
+	complete(t, st, 4, nil)
+	same(t, "tokens of request 1", 3, st.Lookup(1).Generated())
+	plan(t, st, 4)
+	complete(t, st, 5, []sim.Outcome{})
+	same(t, "tokens of request 1", 3, st.Lookup(1).Generated())
+}
+
+func sortedLines(s []string) []string {
+	slices.Sort(s)
+	return s
+}
+
+func TestBadOutcomes(t *testing.T) {
+	for _, o := range []sim.Outcome{{ID: 1, Tokens: 2}, {ID: 1, Tokens: -1}, {ID: 2, Tokens: 1}} {
+		st, _ := byHand(t, scheduler.ChunkedPrefill{}, func(r *sim.Replica) { r.MaxBatchTokens = 8 })
+		st.Submit(0, sim.Request{ID: 1, Prompt: 5})
+		st.Submit(0, sim.Request{ID: 2, Prompt: 5})
+		plan(t, st, 0)
+		mentions(t, st.Complete(1, []sim.Outcome{o}), "Stepper.Complete", fmt.Sprintf("%+v", o))
+	}
+}
+
+func TestStepperRejects(t *testing.T) {
+	st, events := byHand(t, scheduler.ChunkedPrefill{}, func(r *sim.Replica) { r.MaxModelLen = 200 })
+	for _, c := range []struct {
+		r    sim.Request
+		want string
+	}{
+		{sim.Request{ID: 1, Prompt: 5}, ""},
+		{sim.Request{ID: 1, Prompt: 5}, "duplicate_id"},
+		{sim.Request{ID: 2, Prompt: 0}, "empty_prompt"},
+		{sim.Request{ID: 2, Prompt: 5, MaxOutput: -1}, "bad_field"},
+		{sim.Request{ID: 2, Prompt: 5, Class: 3}, "unknown_class"},
+		{sim.Request{ID: 2, Prompt: 201}, "exceeds_max_model_len"},
+		{sim.Request{ID: 2, Prompt: 161}, "exceeds_kv_capacity"},
+		{sim.Request{ID: 2, Prompt: 160}, ""},
+	} {
+		if got := st.Submit(0, c.r); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.r, got, c.want)
+		}
+	}
+	same(t, "waiting", []int{1, 2}, ids(st.Waiting()))
+	if n := len(events.of(sim.Reject)); n != 6 {
+		t.Errorf("%d rejections, want 6", n)
+	}
+}
+
+// Budget 40: request 1 decodes and has 2 of 10 blocks, request 2 is in its
+// prompt and has 5, request 3 waits for 4.
+func TestStepperAbort(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		id       int
+		inFlight bool
+		ending   string
+		free     int // right after the abort
+		next     []sim.Assignment
+	}{
+		{"unknown", 9, false, "", 3, []sim.Assignment{{ID: 1, Tokens: 1}, {ID: 2, Tokens: 39}}},
+		{"waiting", 3, false, "3  0 5", 3, []sim.Assignment{{ID: 1, Tokens: 1}, {ID: 2, Tokens: 39}}},
+		{"decoding, idle", 1, false, "1  1 5", 5, []sim.Assignment{{ID: 2, Tokens: 40}}},
+		{"between chunks", 2, false, "2  0 5", 8, []sim.Assignment{{ID: 1, Tokens: 1}, {ID: 3, Tokens: 39}}},
+		{"decoding, in flight", 1, true, "1  1 5", 5, []sim.Assignment{{ID: 2, Tokens: 31}, {ID: 3, Tokens: 9}}},
+		{"prompt in flight", 2, true, "2  0 5", 8, []sim.Assignment{{ID: 1, Tokens: 1}, {ID: 3, Tokens: 39}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			st, events := byHand(t, scheduler.ChunkedPrefill{}, func(r *sim.Replica) { r.MaxBatchTokens = 40 })
+			st.Submit(0, sim.Request{ID: 1, Prompt: 30})
+			st.Submit(0, sim.Request{ID: 2, Prompt: 80})
+			st.Submit(0, sim.Request{ID: 3, Prompt: 60})
+			plan(t, st, 0)
+			complete(t, st, 4, nil)
+			if c.inFlight {
+				plan(t, st, 4)
+			}
+			if st.Abort(5, c.id) != (c.ending != "") || st.Lookup(c.id) != nil {
+				t.Errorf("Abort answers wrong, or request %d is still there", c.id)
+			}
+			same(t, "free", c.free, st.Free())
+			if c.inFlight {
+				complete(t, st, 6, nil)
+			}
+			same(t, "next pass", c.next, plan(t, st, 7))
+			if c.ending != "" {
+				same(t, "endings", []string{c.ending}, endingLines(events))
+			}
+			for _, e := range events.of(sim.FirstToken) {
+				if e.ID != 1 {
+					t.Errorf("a token for request %d", e.ID)
+				}
+			}
+		})
+	}
+}
+
+// Scheduled keeps the order of the calls, with the decodes where AddDecodes
+// stood.
+func TestScheduledOrder(t *testing.T) {
+	decodeAt := 0
+	st, _ := byHand(t, sim.SchedulerFunc(func(v sim.View, p *sim.Plan) {
+		if decodeAt == 0 {
+			p.AddDecodes()
+		}
+		for i, s := range slices.Backward(slices.Collect(v.Waiting.All())) {
+			p.Add(s, s.Pending())
+			if i == decodeAt-1 {
+				p.AddDecodes()
+			}
+		}
+	}), nil)
+	for id := 1; id <= 3; id++ {
+		st.Submit(0, sim.Request{ID: id, Prompt: id})
+	}
+	same(t, "prompts of 3, 2, 1", []sim.Assignment{{ID: 3, Tokens: 3}, {ID: 2, Tokens: 2}, {ID: 1, Tokens: 1}}, plan(t, st, 0))
+	complete(t, st, 1, nil)
+	for id := 4; id <= 5; id++ {
+		st.Submit(1, sim.Request{ID: id, Prompt: id})
+	}
+	decodeAt = 2
+	same(t, "decodes between", []sim.Assignment{{ID: 5, Tokens: 5}, {ID: 3, Tokens: 1}, {ID: 2, Tokens: 1}, {ID: 1, Tokens: 1}, {ID: 4, Tokens: 4}}, plan(t, st, 1))
+	complete(t, st, 2, nil)
+	decodeAt = 0
+	same(t, "in order of admission", []sim.Assignment{{ID: 3, Tokens: 1}, {ID: 2, Tokens: 1}, {ID: 1, Tokens: 1}, {ID: 5, Tokens: 1}, {ID: 4, Tokens: 1}}, plan(t, st, 2))
+}
+
+func TestNewStepperTakesOneReplica(t *testing.T) {
+	for name, change := range map[string]func(*sim.Config){
+		"two":       func(c *sim.Config) { c.Replicas = append(c.Replicas, c.Replicas[0]); c.Router = toReplica(0) },
+		"router":    func(c *sim.Config) { c.Router = toReplica(0) },
+		"admission": func(c *sim.Config) { c.Admission = always{} },
+		"follow-up": func(c *sim.Config) { c.FollowUp = func(sim.Completion) []sim.Request { return nil } },
+		"horizon":   func(c *sim.Config) { c.Until = 5 },
+		"steps":     func(c *sim.Config) { c.MaxSteps = 5 },
+	} {
+		cfg := oneReplica()
+		change(&cfg)
+		if st, err := sim.NewStepper(cfg); st != nil || err == nil || !strings.Contains(err.Error(), "NewStepper takes one replica") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// panics returns what f panics with, or "".
+func panics(f func()) (message string) {
+	defer func() {
+		if r := recover(); r != nil {
+			message = fmt.Sprint(r)
+		}
+	}()
+	f()
+	return ""
+}
+
+// Calls that can never be right panic and say what was called with what.
+func TestPanics(t *testing.T) {
+	stepper := func(s sim.Scheduler) *sim.Stepper {
+		st, _ := byHand(t, s, nil)
+		st.Submit(5, sim.Request{ID: 1, Prompt: 10})
+		return st
+	}
+	var other *sim.Sequence
+	stepper(sim.SchedulerFunc(func(v sim.View, _ *sim.Plan) { other = v.Waiting.First() })).Plan(5)
+	first := func(f func(s *sim.Sequence, p *sim.Plan)) func() {
+		return func() {
+			stepper(sim.SchedulerFunc(func(v sim.View, p *sim.Plan) { f(v.Waiting.First(), p) })).Plan(5)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		f    func()
+		want string
+	}{
+		{"plan twice", func() { st := stepper(scheduler.ChunkedPrefill{}); st.Plan(5); st.Plan(6) }, "Stepper.Plan with a step in flight"},
+		{"complete nothing", func() { stepper(scheduler.ChunkedPrefill{}).Complete(6, nil) }, "Stepper.Complete without a step in flight"},
+		{"time goes back", func() { stepper(scheduler.ChunkedPrefill{}).Plan(4) }, "time goes back from 5ns to 4ns"},
+		{"add nothing", first(func(s *sim.Sequence, p *sim.Plan) { p.Add(s, 0) }), "Plan.Add of 0 tokens to sequence 1 with 10 pending"},
+		{"add too much", first(func(s *sim.Sequence, p *sim.Plan) { p.Add(s, 11) }), "Plan.Add of 11 tokens to sequence 1 with 10 pending"},
+		{"add twice", first(func(s *sim.Sequence, p *sim.Plan) { p.Add(s, 4); p.Add(s, 4) }), "Plan.Add of sequence 1 twice"},
+		{"add a stranger", first(func(_ *sim.Sequence, p *sim.Plan) { p.Add(other, 4) }), "Plan.Add of sequence 1, which is not in replica 0"},
+		{"add a rejected one", first(func(s *sim.Sequence, p *sim.Plan) { p.Reject(s, "no"); p.Add(s, 4) }), "Plan.Add of sequence 1, which is not in replica 0"},
+		{"preempt a waiting one", first(func(s *sim.Sequence, p *sim.Plan) { p.Preempt(s) }), "Plan.Preempt of sequence 1, which is waiting"},
+		{"reserve behind the plan", first(func(s *sim.Sequence, p *sim.Plan) { p.Add(s, 4); p.Reserve(s, 8) }), "Plan.Reserve for sequence 1"},
+		{"retain a waiting one", first(func(s *sim.Sequence, p *sim.Plan) { p.Retain(s, true, true) }), "Plan.Retain of sequence 1, which is waiting"},
+		{"reject a running one", first(func(s *sim.Sequence, p *sim.Plan) { p.Add(s, 4); p.Reject(s, "no") }), "Plan.Reject of sequence 1, which is running"},
+		{"pad less than nothing", first(func(_ *sim.Sequence, p *sim.Plan) { p.Pad(-1, 0) }), "Plan.Pad(-1, 0)"},
+		{"wake now", first(func(_ *sim.Sequence, p *sim.Plan) { p.WakeAt(5) }), "Plan.WakeAt(5ns) at 5ns"},
+	} {
+		if got := panics(c.f); !strings.HasPrefix(got, "sim: ") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: panic %q, want %q", c.name, got, c.want)
+		}
+	}
+}
