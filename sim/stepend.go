@@ -11,7 +11,7 @@ type touch uint8
 const (
 	touchFirst touch = 1 << iota
 	touchFinish
-	touchStop // ended by an outcome, whatever its length
+	touchStop // ended by an outcome before its length
 )
 
 // finishStep ends the step in flight: tokens, gaps, ends of requests.

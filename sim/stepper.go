@@ -138,7 +138,8 @@ type Outcome struct {
 	// Tokens is 0 or 1. A sequence with 0 has nothing to compute until a
 	// later outcome brings its token.
 	Tokens int
-	// Stop ends the sequence after the token, with FinishStop.
+	// Stop ends the sequence after the token, with FinishStop unless that
+	// is its last one anyway.
 	Stop bool
 }
 
@@ -199,7 +200,7 @@ func (st *Stepper) finishWith(outcomes []Outcome) error {
 			}
 			s.touch |= touchFinish
 		}
-		if o.Stop {
+		if o.Stop && s.generated < s.output {
 			s.touch |= touchStop
 		}
 	}
