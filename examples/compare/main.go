@@ -62,21 +62,28 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 }
 
 // parse reads the command line: -config first, whatever its place, then the
-// other flags over it.
-func parse(args []string, stderr io.Writer) (Manifest, options, error) {
+// other flags over it. Help goes to messages.
+func parse(args []string, messages io.Writer) (Manifest, options, error) {
 	m := defaults()
 	o, config := options{}, ""
-	fs := flags(&m, &o, &config, stderr)
+	fs := flags(&m, &o, &config)
 	if err := fs.Parse(args); err != nil {
-		return m, o, err
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(messages, usage)
+			fs.SetOutput(messages)
+			fs.PrintDefaults()
+			return m, o, err
+		}
+		var known []string
+		fs.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
+		return m, o, fmt.Errorf("%w; flags are %s", err, strings.Join(known, ", "))
 	}
 	if config != "" {
 		var err error
 		if m, err = read(config); err != nil {
 			return m, o, err
 		}
-		o = options{}
-		if err := flags(&m, &o, &config, stderr).Parse(args); err != nil {
+		if err := flags(&m, &o, &config).Parse(args); err != nil {
 			return m, o, err
 		}
 	}
@@ -85,7 +92,15 @@ func parse(args []string, stderr io.Writer) (Manifest, options, error) {
 	}
 	set := map[string]bool{}
 	fs.Visit(func(f *flag.Flag) { set[f.Name] = true })
-	if set["recording"] {
+	m.settle(set)
+	return m, o, m.check()
+}
+
+// settle lets the flags that were set take the place of what they contradict.
+func (m *Manifest) settle(set map[string]bool) {
+	switch {
+	case set["recording"] && set["preset"]: // check refuses both
+	case set["recording"]:
 		m.Preset = ""
 		if !set["requests"] {
 			m.Requests = 0
@@ -93,33 +108,42 @@ func parse(args []string, stderr io.Writer) (Manifest, options, error) {
 		if !set["rate-scale"] {
 			m.RateScale = 1
 		}
+	case set["preset"]:
+		m.Recording = ""
 	}
-	return m, o, m.check()
+	for _, name := range []string{"model", "gpu", "tp", "max-seqs", "max-model-len"} {
+		if set[name] && !set["kv-blocks"] {
+			m.KVBlocks = 0 // those of -config fitted beside other weights
+		}
+	}
 }
 
+const usage = `Usage: compare [flags]
+
+Runs one workload through several schedulers and compares them.
+
+The workload is generated (-preset) or recorded (-recording). Percentiles are
+linear; a request meets its targets if its TTFT and the 95th percentile of its
+gaps (nearest rank) do. The table shows the run of -seed; the comparison pairs
+runs of -seeds seeds, in which all schedulers see the same requests.
+
+`
+
 // flags binds the command line to a manifest, whose values are the defaults.
-func flags(m *Manifest, o *options, config *string, stderr io.Writer) *flag.FlagSet {
+func flags(m *Manifest, o *options, config *string) *flag.FlagSet {
 	fs := flag.NewFlagSet("compare", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.Usage = func() {
-		fmt.Fprint(stderr, "Usage: compare [flags]\n\nRuns one workload through several schedulers and compares them.\n\n"+
-			"The workload is generated (-preset) or recorded (-recording). Percentiles are\n"+
-			"linear; a request meets its targets if its TTFT and the 95th percentile of its\n"+
-			"gaps (nearest rank) do. The table shows the run of -seed; the comparison pairs\n"+
-			"runs of -seeds seeds, in which all schedulers see the same requests.\n\n")
-		fs.PrintDefaults()
-	}
-	fs.Func("schedulers", "comma-separated `names`: "+strings.Join(schedulerNames(), ", ")+" (default all)", func(s string) error {
+	fs.SetOutput(io.Discard) // errors are reported once, by main
+	fs.Func("schedulers", "comma-separated `names` of "+strings.Join(schedulerNames(), ", ")+"\n(default all)", func(s string) error {
 		m.Schedulers = strings.Split(s, ",")
 		return nil
 	})
-	fs.StringVar(&m.Preset, "preset", m.Preset, "generated workload: "+strings.Join(presetNames(), " or "))
-	fs.StringVar(&m.Recording, "recording", m.Recording, "Azure trace `file` (CSV, plain or gzip) to replay instead of a preset;\nall its requests at its own rate unless -requests and -rate-scale say otherwise")
+	fs.StringVar(&m.Preset, "preset", m.Preset, "generated workload: "+strings.Join(presetNames(), " or ")+"\n")
+	fs.StringVar(&m.Recording, "recording", m.Recording, "Azure trace `file` (CSV, plain or gzip) to replay instead of a preset;\nall its requests at its own rate unless -requests and -rate-scale\nsay otherwise")
 	fs.IntVar(&m.Requests, "requests", m.Requests, "number of requests; 0 is the whole recording")
 	fs.Float64Var(&m.RateScale, "rate-scale", m.RateScale, "arrival rate as a multiple of the workload's own")
 	fs.IntVar(&m.Replicas, "replicas", m.Replicas, "engine instances behind a least-loaded router")
-	fs.StringVar(&m.Model, "model", m.Model, "model of the catalogue")
-	fs.StringVar(&m.GPU, "gpu", m.GPU, "GPU of the catalogue")
+	fs.StringVar(&m.Model, "model", m.Model, "`name` of a model in the catalogue; an unknown one lists them\n")
+	fs.StringVar(&m.GPU, "gpu", m.GPU, "`name` of a GPU in the catalogue; an unknown one lists them\n")
 	fs.IntVar(&m.TensorParallel, "tp", m.TensorParallel, "GPUs per replica, tensor-parallel")
 	fs.IntVar(&m.KVBlocks, "kv-blocks", m.KVBlocks, "KV blocks per replica; 0 is what fits beside the weights")
 	fs.IntVar(&m.MaxSeqs, "max-seqs", m.MaxSeqs, "running requests per replica at most")
@@ -131,7 +155,7 @@ func flags(m *Manifest, o *options, config *string, stderr io.Writer) *flag.Flag
 	fs.IntVar(&m.Seeds, "seeds", m.Seeds, "paired runs per scheduler; 1 gives no interval")
 	fs.BoolVar(&o.json, "json", o.json, "print one JSON object")
 	fs.StringVar(&o.traces, "traces", o.traces, "write a timeline per request to `dir`/SCHEDULER.jsonl, for the first seed")
-	fs.StringVar(config, "config", *config, "rerun the config of an earlier -json output in `file`; other flags go over it")
+	fs.StringVar(config, "config", *config, "rerun the config of an earlier -json output in `file`; other flags go\nover it, and KV blocks are fitted anew to another model or GPU")
 	return fs
 }
 

@@ -143,7 +143,7 @@ func (m *Manifest) check() error {
 		}
 	}
 	if (m.Preset == "") == (m.Recording == "") {
-		return fmt.Errorf("preset is %q and recording is %q; one of them is needed", m.Preset, m.Recording)
+		return fmt.Errorf("preset is %q and recording is %q; exactly one is needed", m.Preset, m.Recording)
 	}
 	if m.Preset != "" && !slices.Contains(presetNames(), m.Preset) {
 		return fmt.Errorf("preset: unknown %q; known are %s", m.Preset, strings.Join(presetNames(), ", "))
@@ -151,21 +151,23 @@ func (m *Manifest) check() error {
 	if m.Preset != "" && m.Requests == 0 {
 		return fmt.Errorf("requests is 0 with preset %s, which does not end", m.Preset)
 	}
+	const many = 1e9
+	const longest = float64(math.MaxInt64 / 1e6) // ms
 	for _, f := range []struct {
-		name        string
-		value, from float64
+		name            string
+		value, from, to float64
 	}{
-		{"requests", float64(m.Requests), 0}, {"seeds", float64(m.Seeds), 1}, {"tensor_parallel", float64(m.TensorParallel), 1},
-		{"replicas", float64(m.Replicas), 1}, {"kv_blocks", float64(m.KVBlocks), 0}, {"block_tokens", float64(m.BlockTokens), 1},
-		{"max_seqs", float64(m.MaxSeqs), 1}, {"max_model_len_tokens", float64(m.MaxModelLen), 2}, {"chunk_tokens", float64(m.ChunkTokens), 1},
-		{"slo_ttft_ms", m.TTFTTargetMs, 1e-6}, {"slo_itl_ms", m.GapTargetMs, 1e-6},
+		{"requests", float64(m.Requests), 0, many}, {"seeds", float64(m.Seeds), 1, many}, {"tensor_parallel", float64(m.TensorParallel), 1, many},
+		{"replicas", float64(m.Replicas), 1, many}, {"kv_blocks", float64(m.KVBlocks), 0, many}, {"block_tokens", float64(m.BlockTokens), 1, many},
+		{"max_seqs", float64(m.MaxSeqs), 1, many}, {"max_model_len_tokens", float64(m.MaxModelLen), 2, many}, {"chunk_tokens", float64(m.ChunkTokens), 1, many},
+		{"slo_ttft_ms", m.TTFTTargetMs, 1e-6, longest}, {"slo_itl_ms", m.GapTargetMs, 1e-6, longest},
 	} {
-		if !(f.value >= f.from && f.value <= 1e15) {
-			return fmt.Errorf("%s is %v; at least %v", f.name, f.value, f.from)
+		if !(f.value >= f.from && f.value <= f.to) {
+			return fmt.Errorf("%s is %v, want %.4g to %.4g", f.name, f.value, f.from, f.to)
 		}
 	}
 	if !(m.RateScale > 0) || math.IsInf(m.RateScale, 0) {
-		return fmt.Errorf("rate_scale is %v", m.RateScale)
+		return fmt.Errorf("rate_scale is %v, want more than 0, and finite", m.RateScale)
 	}
 	return nil
 }

@@ -7,12 +7,10 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"servesim/scheduler"
 	"servesim/sim"
-	"servesim/sim/experiment"
 	"servesim/sim/metrics"
 	"servesim/sim/trace"
 	"servesim/workload"
@@ -59,21 +57,6 @@ type Result struct {
 	Findings   []string             `json:"findings,omitempty"`
 }
 
-// Comparison says by how much the goodput of Scheduler exceeds that of Than,
-// over pairs of runs with the same seed.
-type Comparison struct {
-	Scheduler  string  `json:"scheduler"`
-	Than       string  `json:"than"`
-	Seeds      int     `json:"seeds"`
-	Level      float64 `json:"level"`
-	Difference float64 `json:"goodput_diff_req_per_s"`
-	Low        float64 `json:"goodput_diff_low_req_per_s"`
-	High       float64 `json:"goodput_diff_high_req_per_s"`
-	Ratio      float64 `json:"goodput_ratio"`
-	RatioLow   float64 `json:"goodput_ratio_low"`
-	RatioHigh  float64 `json:"goodput_ratio_high"`
-}
-
 // progress hears which run is under way.
 type progress func(scheduler string, seed, seeds int)
 
@@ -96,12 +79,15 @@ func compare(ctx context.Context, m Manifest, traces string, p progress) (Output
 		}
 	}
 	var err error
-	if out.Workload, err = workload.Describe(m.requests(m.Seed, recorded)); err != nil {
+	if out.Workload, err = workload.Describe(stoppable(ctx, m.requests(m.Seed, recorded))); err != nil {
 		return Output{}, err
 	}
 	goodput := make([][]float64, len(m.Schedulers))
 	for i, name := range m.Schedulers {
 		for k := range seeds {
+			if err := ctx.Err(); err != nil {
+				return Output{}, err
+			}
 			p(name, k+1, seeds)
 			dir := traces
 			if k > 0 {
@@ -149,6 +135,20 @@ func (m *Manifest) requests(seed uint64, recorded []sim.Request) iter.Seq2[sim.R
 	panic("compare: preset " + m.Preset)
 }
 
+// stoppable ends a sequence with the error of the context once it has one.
+func stoppable(ctx context.Context, requests iter.Seq2[sim.Request, error]) iter.Seq2[sim.Request, error] {
+	return func(yield func(sim.Request, error) bool) {
+		for r, err := range requests {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // runOne simulates one scheduler and writes its trace to dir, unless that is
 // empty.
 func (m *Manifest) runOne(ctx context.Context, name string, requests iter.Seq2[sim.Request, error], dir string) (r Result, err error) {
@@ -189,46 +189,4 @@ func result(name string, r metrics.Report, wall time.Duration) Result {
 		KVPeak: r.KVPeak, KVMean: r.KVMean, QueueMean: r.QueueMean, BatchMean: r.BatchMean, Busy: r.Busy,
 		Steps: r.Steps, SimulatedS: r.SimulatedS, WallS: wall.Seconds(), Rejections: r.Rejections, Findings: r.Findings,
 	}
-}
-
-// pairs compares the best scheduler by mean goodput with each of the others.
-// One seed has no pairs.
-func pairs(names []string, goodput [][]float64) ([]Comparison, error) {
-	out := []Comparison{}
-	if len(names) < 2 || len(goodput[0]) < 2 {
-		return out, nil
-	}
-	order := make([]int, len(names))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch x, y := sum(goodput[a]), sum(goodput[b]); {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
-	best := order[0]
-	for _, i := range order[1:] {
-		c, err := experiment.Paired(goodput[best], goodput[i], 0.95)
-		if err != nil {
-			return nil, fmt.Errorf("goodput of %s and %s: %w", names[best], names[i], err)
-		}
-		out = append(out, Comparison{
-			Scheduler: names[best], Than: names[i], Seeds: len(goodput[best]), Level: 0.95,
-			Difference: c.Difference.Mean, Low: c.Difference.Low, High: c.Difference.High,
-			Ratio: c.Ratio.Mean, RatioLow: c.Ratio.Low, RatioHigh: c.Ratio.High,
-		})
-	}
-	return out, nil
-}
-
-func sum(v []float64) (s float64) {
-	for _, x := range v {
-		s += x
-	}
-	return s
 }

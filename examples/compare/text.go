@@ -3,36 +3,31 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"servesim/sim/metrics"
+	"servesim/workload"
 )
 
-// tableHead is a row of the table: 79 columns.
-const tableHead = "%-13s %7s %6s %6s %6s %6s %6s %5s %6s %5s %5s\n"
+// columns is the width of the text.
+const columns = 80
+
+// tableHead is a row of the table: 80 columns.
+const tableHead = "%-13s %6s %6s %6s %6s %6s %6s %5s %6s %5s %5s\n"
 
 // writeText writes the outcome in 80 columns.
 func writeText(w io.Writer, out Output) error {
-	m, d := out.Config, out.Workload
 	var b strings.Builder
-	source := m.Preset
-	if m.Recording != "" {
-		source = m.Recording
-	}
-	fmt.Fprintf(&b, "workload   %s, %d requests at %s/s\n", source, d.Requests, d.Rate)
-	fmt.Fprintf(&b, "           gap CV %s, index of dispersion %s / %s / %s at 1 / 10 / 60 s\n", d.GapCV, d.IDC1, d.IDC10, d.IDC60)
-	fmt.Fprintf(&b, "           prompt p50 %s p95 %s, output p50 %s p95 %s tokens\n", d.Prompt.P50, d.Prompt.P95, d.Output.P50, d.Output.P95)
-	if out.Dropped != nil && out.Dropped.Dropped() > 0 {
-		fmt.Fprintf(&b, "           %d of %d rows dropped: %+v\n", out.Dropped.Dropped(), out.Dropped.Read, *out.Dropped)
-	}
-	fmt.Fprintf(&b, "deployment %s, %d × %d × %s, %d KV blocks of %d tokens each\n", m.Model, m.Replicas, m.TensorParallel, m.GPU, m.KVBlocks, m.BlockTokens)
-	fmt.Fprintf(&b, "targets    TTFT %v ms, gap %v ms (p95 of each request's gaps)\n\n", m.TTFTTargetMs, m.GapTargetMs)
-
+	writeSetting(&b, out)
 	fmt.Fprintf(&b, tableHead, "", "", "TTFT", "ms", "ITL", "ms", "E2E", "out", "good", "met", "KV")
 	fmt.Fprintf(&b, tableHead, "scheduler", "p50", "p95", "p99", "p95", "p99", "p95 s", "tok/s", "req/s", "%", "%")
 	for _, r := range out.Results {
-		fmt.Fprintf(&b, tableHead, r.Scheduler, whole(r.TTFT.P50), whole(r.TTFT.P95), whole(r.TTFT.P99), ms(r.ITL.P95), whole(r.ITL.P99),
-			seconds(r.E2E.P95), whole(r.TokenThroughput), figure("%.2f", r.Goodput), percent(r.Attainment), percent(r.KVPeak))
+		fmt.Fprintf(&b, tableHead, r.Scheduler, fit(r.TTFT.P50, 0, 6), fit(r.TTFT.P95, 0, 6), fit(r.TTFT.P99, 0, 6),
+			fit(r.ITL.P95, 1, 6), fit(r.ITL.P99, 0, 6), fit(r.E2E.P95/1000, 2, 6), fit(r.TokenThroughput, 0, 5),
+			fit(r.Goodput, 2, 6), fit(r.Attainment*100, 1, 5), fit(r.KVPeak*100, 1, 5))
 	}
 	writeEnds(&b, out.Results)
 	writeComparisons(&b, out)
@@ -40,52 +35,155 @@ func writeText(w io.Writer, out Output) error {
 	return err
 }
 
+// writeSetting says what was run on what.
+func writeSetting(b *strings.Builder, out Output) {
+	m, d := out.Config, out.Workload
+	source := m.Preset
+	if m.Recording != "" {
+		source = shorten(m.Recording, columns-len("workload   ,"))
+	}
+	count := fmt.Sprintf("%d requests at %s/s", d.Requests, d.Rate)
+	separator := ", "
+	if len("workload   ")+utf8.RuneCountInString(source+separator+count) > columns {
+		separator = ",\n           "
+	}
+	fmt.Fprintf(b, "workload   %s%s%s\n", source, separator, count)
+	row := func(name, format string, values ...any) {
+		writeWrapped(b, fmt.Sprintf("%-11s", name), fmt.Sprintf(format, values...))
+	}
+	row("", "gap CV %s, dispersion index %s / %s / %s at 1 / 10 / 60 s", d.GapCV, d.IDC1, d.IDC10, d.IDC60)
+	row("", "prompt p50 %s p95 %s, output p50 %s p95 %s tokens", d.Prompt.P50, d.Prompt.P95, d.Output.P50, d.Output.P95)
+	if out.Dropped != nil && out.Dropped.Dropped() > 0 {
+		row("", "%s", dropped(*out.Dropped))
+	}
+	row("deployment", "%s, %d × %d × %s, %d KV blocks of %d tokens each", m.Model, m.Replicas, m.TensorParallel, m.GPU, m.KVBlocks, m.BlockTokens)
+	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	row("targets", "TTFT %s ms, gap %s ms (p95 of each request's gaps)", plain(m.TTFTTargetMs), plain(m.GapTargetMs))
+	b.WriteByte('\n')
+}
+
+// dropped says which rows of a recording are not requests.
+func dropped(c workload.Counts) string {
+	var reasons []string
+	for _, r := range []struct {
+		rows int
+		name string
+	}{{c.ZeroPrompt, "prompt tokens"}, {c.ZeroOutput, "output tokens"}} {
+		if r.rows > 0 {
+			reasons = append(reasons, fmt.Sprintf("%d without %s", r.rows, r.name))
+		}
+	}
+	if c.Images > 0 {
+		reasons = append(reasons, fmt.Sprintf("%d with images", c.Images))
+	}
+	return fmt.Sprintf("%d of %d rows dropped: %s", c.Dropped(), c.Read, strings.Join(reasons, ", "))
+}
+
+// endsHead is a row of the table of counts.
+const endsHead = "%-13s %10v %9v %11v %12v %11v\n"
+
 // writeEnds says what became of the requests.
 func writeEnds(b *strings.Builder, results []Result) {
-	fmt.Fprintln(b)
+	b.WriteByte('\n')
+	fmt.Fprintf(b, endsHead, "requests", "completed", "rejected", "unfinished", "preemptions", "steps")
 	for _, r := range results {
-		fmt.Fprintf(b, "%-14s %d completed, %d rejected, %d unfinished, %d preemptions; %d steps\n",
-			r.Scheduler, r.Completed, r.Rejected, r.Unfinished, r.Preemptions, r.Steps)
+		fmt.Fprintf(b, endsHead, r.Scheduler, r.Completed, r.Rejected, r.Unfinished, r.Preemptions, r.Steps)
+	}
+	for _, r := range results {
 		for _, x := range r.Rejections {
-			fmt.Fprintf(b, "%-14s   rejected %d: %s\n", "", x.Count, x.Reason)
+			writeWrapped(b, "", fmt.Sprintf("%s: %d rejected, %s", r.Scheduler, x.Count, x.Reason))
 		}
 		for _, f := range r.Findings {
-			fmt.Fprintf(b, "%-14s   finding: %s\n", "", f)
+			writeWrapped(b, "", fmt.Sprintf("%s: finding: %s", r.Scheduler, f))
 		}
 	}
 }
 
 // writeComparisons says which scheduler wins and how sure that is.
 func writeComparisons(b *strings.Builder, out Output) {
-	fmt.Fprintln(b)
-	if len(out.Comparisons) == 0 {
-		fmt.Fprintln(b, "One run per scheduler: differences come without an interval.")
+	b.WriteByte('\n')
+	switch {
+	case len(out.Results) == 1:
+		b.WriteString("One scheduler: nothing to compare.\n")
+	case len(out.Comparisons) == 0:
+		b.WriteString("One run per scheduler: differences come without an interval.\n")
 	}
 	for _, c := range out.Comparisons {
+		if !c.Difference.Defined() {
+			writeWrapped(b, "", fmt.Sprintf("%s and %s cannot be compared: a run that completes no request has no goodput.", c.Scheduler, c.Than))
+			continue
+		}
 		verdict := "is ahead of"
 		if c.Low <= 0 {
 			verdict = "cannot be told from"
 		}
-		fmt.Fprintf(b, "%s %s %s in goodput: %+.2f req/s\n  (95 %% interval %+.2f … %+.2f, %d paired seeds)",
-			c.Scheduler, verdict, c.Than, c.Difference, c.Low, c.High, c.Seeds)
+		writeWrapped(b, "", fmt.Sprintf("%s %s %s in goodput: %s req/s", c.Scheduler, verdict, c.Than, signed(c.Difference)))
+		ratio := ""
 		if c.RatioLow > 0 {
-			fmt.Fprintf(b, ", %.2f times (%.2f … %.2f)", c.Ratio, c.RatioLow, c.RatioHigh)
+			ratio = fmt.Sprintf(", %.2f times (%.2f … %.2f)", c.Ratio, c.RatioLow, c.RatioHigh)
 		}
-		fmt.Fprintln(b)
+		writeWrapped(b, "  ", fmt.Sprintf("(%v %% interval %s … %s, %d paired seeds)%s", 100*c.Level, signed(c.Low), signed(c.High), c.Seeds, ratio))
 	}
-	fmt.Fprint(b, "\nTTFT from the intended arrival; ITL pools every gap; linear percentiles.\n"+
-		"good: completed requests that met both targets; met: their share of arrivals;\n"+
-		"KV: peak share of the usable blocks. All times are virtual.\n")
+	b.WriteString("\nTTFT from the intended arrival; ITL pools every gap; linear percentiles.\n" +
+		"good: completed requests that met both targets; met: their share of arrivals;\n" +
+		"KV: peak share of the usable blocks; k: thousands. All times are virtual.\n")
 }
 
-func figure(format string, v metrics.Number) string {
+// signed formats a difference of rates, small ones with two digits.
+func signed(v metrics.Number) string {
+	if v != 0 && math.Abs(float64(v)) < 0.1 {
+		return fmt.Sprintf("%+.2g", v)
+	}
+	return fmt.Sprintf("%+.2f", v)
+}
+
+// fit formats v with as many decimals as the width allows, in thousands or
+// millions if it must; – for NaN.
+func fit(v metrics.Number, decimals, width int) string {
 	if !v.Defined() {
 		return "–"
 	}
-	return fmt.Sprintf(format, float64(v))
+	for _, unit := range []struct {
+		size float64
+		name string
+	}{{1, ""}, {1e3, "k"}, {1e6, "M"}} {
+		for d := decimals; d >= 0; d-- {
+			if s := strconv.FormatFloat(float64(v)/unit.size, 'f', d, 64) + unit.name; len(s) <= width {
+				return s
+			}
+		}
+		decimals = 1
+	}
+	return strconv.FormatFloat(float64(v), 'e', 0, 64)
 }
 
-func whole(v metrics.Number) string   { return figure("%.0f", v) }
-func ms(v metrics.Number) string      { return figure("%.1f", v) }
-func seconds(v metrics.Number) string { return figure("%.2f", v/1000) }
-func percent(v metrics.Number) string { return figure("%.1f", v*100) }
+// shorten cuts the beginning of a path that is longer than n columns.
+func shorten(path string, n int) string {
+	if excess := utf8.RuneCountInString(path) - n; excess > 0 {
+		return "…" + string([]rune(path)[excess+1:])
+	}
+	return path
+}
+
+// writeWrapped writes label and text, broken at spaces so that no line passes
+// 80 columns; further lines are indented by the width of the label.
+func writeWrapped(b *strings.Builder, label, text string) {
+	indent := utf8.RuneCountInString(label)
+	b.WriteString(label)
+	column := indent
+	for _, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case column == indent:
+		case column+1+n > columns:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	b.WriteByte('\n')
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// small is a recording of 60 rows, two of which are no requests.
+const small = "testdata/small.csv"
+
+// output runs the program.
+func output(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, messages bytes.Buffer
+	if err := run(context.Background(), args, &out, &messages); err != nil {
+		t.Fatalf("compare %v: %v", args, err)
+	}
+	if messages.Len() > 0 {
+		t.Errorf("compare %v: messages %q", args, &messages)
+	}
+	return out.String()
+}
+
+// wall is the one figure that may differ between runs.
+var wall = regexp.MustCompile(`"wall_s": [0-9.e-]+`)
+
+// steady runs the program with -json and blanks wall_s, once per scheduler.
+func steady(t *testing.T, schedulers int, args ...string) string {
+	t.Helper()
+	text := output(t, append([]string{"-json"}, args...)...)
+	if n := len(wall.FindAllString(text, -1)); n != schedulers {
+		t.Errorf("compare %v: %d times wall_s, want %d", args, n, schedulers)
+	}
+	return wall.ReplaceAllString(text, `"wall_s": 0`)
+}
+
+// object runs the program with -json and returns its one object.
+func object(t *testing.T, args ...string) map[string]any {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(output(t, append([]string{"-json"}, args...)...)))
+	var o map[string]any
+	if err := decoder.Decode(&o); err != nil {
+		t.Fatal(err)
+	}
+	if decoder.More() {
+		t.Error("more than one JSON value")
+	}
+	return o
+}
+
+// results returns the results of an object.
+func results(o map[string]any) (list []map[string]any) {
+	for _, r := range o["results"].([]any) {
+		list = append(list, r.(map[string]any))
+	}
+	return list
+}
+
+func number(t *testing.T, o map[string]any, name string) float64 {
+	t.Helper()
+	v, ok := o[name].(float64)
+	if !ok {
+		t.Fatalf("%s is %v, want a number", name, o[name])
+	}
+	return v
+}
+
+func TestGolden(t *testing.T) {
+	for name, got := range map[string]string{
+		"text": output(t, "-recording", small),
+		"json": steady(t, 3, "-recording", small),
+	} {
+		path := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		write(t, path, content)
+		return path
+	}
+	const header = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+	truncated := file("truncated.csv.gz", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x0b\xf1\xf4")
+	const config = `{"config": {"preset": "azure-code-2023", "requests": 10}`
+	for _, c := range []struct {
+		args []string
+		want []string // all in the error
+	}{
+		{[]string{"-replica", "2"}, []string{"flag provided but not defined: -replica; flags are ", "-replicas, -requests, -schedulers"}},
+		{[]string{"fast"}, []string{`unexpected argument "fast"`}},
+		{[]string{"-schedulers", "chunked,lifo"}, []string{"schedulers", `"lifo"`, "request-batch, continuous, chunked"}},
+		{[]string{"-schedulers", ""}, []string{"schedulers", `""`, "request-batch, continuous, chunked"}},
+		{[]string{"-schedulers", "chunked,chunked"}, []string{"schedulers", `"chunked" is there twice`}},
+		{[]string{"-preset", "poisson"}, []string{"preset", `"poisson"`, "azure-code-2023, azure-conv-2023"}},
+		{[]string{"-preset", "azure-conv-2023", "-recording", small}, []string{"preset", "recording", small, "exactly one"}},
+		{[]string{"-preset", ""}, []string{"preset", "recording", "exactly one"}},
+		{[]string{"-model", "gpt-5"}, []string{"model", `"gpt-5"`, "Llama-3.1-8B", "Llama-3.1-70B", "Qwen3-32B"}},
+		{[]string{"-gpu", "tpu"}, []string{"GPU", `"tpu"`, "A100-80, B200, H100, H200"}},
+		{[]string{"-model", "Llama-3.1-70B"}, []string{"Llama-3.1-70B on H100", "weights 141.11 GB"}},
+		{[]string{"-tp", "3"}, []string{"TensorParallel 3", "Heads 32"}},
+		{[]string{"-tp", "0"}, []string{"tensor_parallel is 0"}},
+		{[]string{"-requests", "0"}, []string{"requests is 0"}},
+		{[]string{"-requests", "-1"}, []string{"requests is -1"}},
+		{[]string{"-requests", "many"}, []string{`invalid value "many" for flag -requests`}},
+		{[]string{"-seeds", "0"}, []string{"seeds is 0"}},
+		{[]string{"-seed", "-1"}, []string{`invalid value "-1" for flag -seed`}},
+		{[]string{"-replicas", "0"}, []string{"replicas is 0"}},
+		{[]string{"-kv-blocks", "-5"}, []string{"kv_blocks is -5"}},
+		{[]string{"-max-seqs", "0"}, []string{"max_seqs is 0"}},
+		{[]string{"-max-model-len", "1"}, []string{"max_model_len_tokens is 1"}},
+		{[]string{"-chunk-tokens", "0"}, []string{"chunk_tokens is 0"}},
+		{[]string{"-rate-scale", "NaN"}, []string{"rate_scale is NaN"}},
+		{[]string{"-rate-scale", "0"}, []string{"rate_scale is 0"}},
+		{[]string{"-rate-scale", "-2"}, []string{"rate_scale is -2"}},
+		{[]string{"-rate-scale", "Inf"}, []string{"rate_scale is +Inf"}},
+		{[]string{"-slo-ttft", "NaN"}, []string{"slo_ttft_ms is NaN"}},
+		{[]string{"-slo-ttft", "0"}, []string{"slo_ttft_ms is 0"}},
+		{[]string{"-slo-ttft", "1e15"}, []string{"slo_ttft_ms is 1e+15"}},
+		{[]string{"-slo-itl", "-1"}, []string{"slo_itl_ms is -1"}},
+		{[]string{"-slo-itl", "Inf"}, []string{"slo_itl_ms is +Inf"}},
+
+		{[]string{"-recording", filepath.Join(dir, "none.csv")}, []string{"none.csv", "no such file"}},
+		{[]string{"-recording", file("empty.csv", "")}, []string{"empty.csv", "empty"}},
+		{[]string{"-recording", file("header.csv", header)}, []string{"header.csv", "no rows"}},
+		{[]string{"-recording", file("columns.csv", "TIMESTAMP,ContextTokens\n2023-11-16 18:15:00,1\n")}, []string{"columns.csv", "GeneratedTokens"}},
+		{[]string{"-recording", file("value.csv", header+"2023-11-16 18:15:00,-1,5\n")}, []string{"value.csv:2", "ContextTokens", "-1"}},
+		{[]string{"-recording", truncated}, []string{"truncated.csv.gz", "unexpected EOF"}},
+
+		{[]string{"-config", filepath.Join(dir, "none.json")}, []string{"none.json", "no such file"}},
+		{[]string{"-config", file("empty.json", "")}, []string{"empty.json", "unexpected end of JSON input"}},
+		{[]string{"-config", file("cut.json", config)}, []string{"cut.json", "unexpected end of JSON input"}},
+		{[]string{"-config", file("field.json", `{"config": {"request": 10}}`)}, []string{"field.json", `unknown field "request"`}},
+		{[]string{"-config", file("alone.json", `{"preset": "azure-code-2023", "speed": 2}`)}, []string{"alone.json", `unknown field "speed"`}},
+		{[]string{"-config", file("type.json", `{"config": {"requests": "10"}}`)}, []string{"type.json", "requests"}},
+		{[]string{"-config", file("trailing.json", config+"} {}")}, []string{"trailing.json", "after top-level value"}},
+		{[]string{"-config", file("value.json", `{"config": {"rate_scale": -1}}`)}, []string{"rate_scale is -1"}},
+		{[]string{"-config", file("text.json", "workload   azure-code-2023")}, []string{"text.json", "invalid character"}},
+
+		{[]string{"-requests", "5", "-traces", small}, []string{small, "not a directory"}},
+	} {
+		var out, messages bytes.Buffer
+		err := run(context.Background(), c.args, &out, &messages)
+		if err == nil {
+			t.Errorf("%v: no error", c.args)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: error %q has no %q", c.args, err, want)
+			}
+		}
+		if out.Len() > 0 || messages.Len() > 0 {
+			t.Errorf("%v: output %q, messages %q beside the error", c.args, &out, &messages)
+		}
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, args := range [][]string{
+		{"-requests", "5"},
+		{"-requests", "900000000"}, // ends before the workload is described
+		{"-recording", small},
+	} {
+		var out, messages bytes.Buffer
+		err := run(ctx, append(args, "-traces", t.TempDir()), &out, &messages)
+		if !errors.Is(err, context.Canceled) || out.Len() > 0 {
+			t.Errorf("%v: error %v, output %q", args, err, &out)
+		}
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
