@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"servesim/examples/internal/terminal"
 	"servesim/sim/metrics"
 )
 
@@ -49,30 +49,30 @@ func printArrivals(b *bytes.Buffer, a arrivals) {
 	}
 	first, last := a.Patterns[0], a.Patterns[len(a.Patterns)-1]
 	b.WriteByte('\n')
-	writeWrapped(b, "", fmt.Sprintf("Look at the mean wait: the same requests at the same rate wait %s ms in %s and %s ms in %s. "+
+	terminal.Wrap(b, "", fmt.Sprintf("Look at the mean wait: the same requests at the same rate wait %s ms in %s and %s ms in %s. "+
 		"Little's law, L = λW, holds for both: %s and %s requests are in the system.",
 		figure("%.0f", first.MeanMs), first.Name, figure("%.0f", last.MeanMs), last.Name, figure("%.1f", first.L), figure("%.1f", last.L)))
 	for _, p := range a.Patterns {
 		if p.Finding != "" {
-			writeWrapped(b, "", fmt.Sprintf("%s: %s.", p.Name, p.Finding))
+			terminal.Wrap(b, "", fmt.Sprintf("%s: %s.", p.Name, p.Finding))
 		}
 	}
 }
 
 func printScenario(b *bytes.Buffer, s scenario) {
 	fmt.Fprintf(b, "\nA LONG PROMPT AT THE HEAD OF EACH BURST\n\n")
-	writeWrapped(b, "  bursts  ", fmt.Sprintf("%d, one every %s: a prompt of %d tokens and behind it %d of %d; every answer has %d tokens",
+	terminal.Wrap(b, "  bursts  ", fmt.Sprintf("%d, one every %s: a prompt of %d tokens and behind it %d of %d; every answer has %d tokens",
 		s.Bursts, seconds(s.Every), s.LongPrompt, s.Size, s.ShortPrompt, s.Output))
 	if s.Order == "arrival" {
-		writeWrapped(b, "  queue   ", "in order of arrival (-order shortest-prompt: the short ones pass)")
+		terminal.Wrap(b, "  queue   ", "in order of arrival (-order shortest-prompt: the short ones pass)")
 	} else {
-		writeWrapped(b, "  queue   ", "shortest prompt first: the short ones pass (-order arrival: they do not)")
+		terminal.Wrap(b, "  queue   ", "shortest prompt first: the short ones pass (-order arrival: they do not)")
 	}
 	if s.Cost == "linear" {
-		writeWrapped(b, "  cost    ", fmt.Sprintf("linear: %v ms a step and %v ms a prompt token; memory never runs out (-cost transformer: a model on a GPU)",
+		terminal.Wrap(b, "  cost    ", fmt.Sprintf("linear: %v ms a step and %v ms a prompt token; memory never runs out (-cost transformer: a model on a GPU)",
 			ms(teaching.Fixed), ms(teaching.PerPromptToken)))
 	} else {
-		writeWrapped(b, "  cost    ", fmt.Sprintf("transformer: %s on %d × %s, %d KV blocks; a prediction (-cost linear: one to check by hand)",
+		terminal.Wrap(b, "  cost    ", fmt.Sprintf("transformer: %s on %d × %s, %d KV blocks; a prediction (-cost linear: one to check by hand)",
 			s.Model, s.TensorParallel, s.GPU, s.KVBlocks))
 	}
 }
@@ -94,15 +94,15 @@ func printResults(b *bytes.Buffer, l longPrompt) {
 			fit(float64(r.ITL.P50), 1, 6), fit(float64(r.ITL.Max), 1, 8), prompt, fit(r.EndS, 2, 6))
 	}
 	b.WriteByte('\n')
-	writeWrapped(b, "", "\"Step tokens\" is the most that a step computes: schedulers that compute prompts whole need room for the longest. "+
+	terminal.Wrap(b, "", "\"Step tokens\" is the most that a step computes: schedulers that compute prompts whole need room for the longest. "+
 		"TTFT counts from the arrival. A gap lies between two tokens of one request; "+
 		"\"prompt in max\" counts the prompt tokens computed during the largest one.")
 	for _, r := range l.Results {
 		for _, x := range r.Rejections {
-			writeWrapped(b, "", fmt.Sprintf("%s, %d: %d of %d requests rejected, %s", r.Scheduler, r.StepTokens, x.Count, r.Completed+r.Rejected, x.Reason))
+			terminal.Wrap(b, "", fmt.Sprintf("%s, %d: %d of %d requests rejected, %s", r.Scheduler, r.StepTokens, x.Count, r.Completed+r.Rejected, x.Reason))
 		}
 		if r.Preemptions > 0 {
-			writeWrapped(b, "", fmt.Sprintf("%s, %d: %d preemptions", r.Scheduler, r.StepTokens, r.Preemptions))
+			terminal.Wrap(b, "", fmt.Sprintf("%s, %d: %d preemptions", r.Scheduler, r.StepTokens, r.Preemptions))
 		}
 	}
 }
@@ -120,7 +120,7 @@ func printReading(b *bytes.Buffer, l longPrompt) {
 		}
 	}
 	fmt.Fprintf(b, "\nLook at\n")
-	point := func(name, text string) { writeWrapped(b, fmt.Sprintf("  %-13s ", name), text) }
+	point := func(name, text string) { terminal.Wrap(b, fmt.Sprintf("  %-13s ", name), text) }
 	point("request-batch", "starts nobody until its batch has ended."+
 		than(" The median short request waits %.2f s for its first token, %s.", batch.TTFTShort.P50/1e3, continuous.TTFTShort.P50/1e3)+
 		gapText(batch)+
@@ -229,26 +229,3 @@ func figure(format string, v metrics.Number) string {
 }
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'g', -1, 64) + " s" }
-
-// writeWrapped writes label and text, broken at spaces so that no line passes
-// 80 columns; further lines are indented by the width of the label.
-func writeWrapped(b *bytes.Buffer, label, text string) {
-	indent := utf8.RuneCountInString(label)
-	b.WriteString(label)
-	column := indent
-	for _, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case column == indent:
-		case column+1+n > 80:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			column = indent
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	b.WriteByte('\n')
-}

@@ -8,12 +8,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"servesim/examples/internal/terminal"
 	"servesim/sim/metrics"
 	"servesim/workload"
 )
-
-// columns is the width of the text.
-const columns = 80
 
 // tableHead is a row of the table: 80 columns.
 const tableHead = "%-13s %6s %6s %6s %6s %6s %6s %5s %6s %5s %5s\n"
@@ -40,16 +38,16 @@ func writeSetting(b *strings.Builder, out Output) {
 	m, d := out.Config, out.Workload
 	source := m.Preset
 	if m.Recording != "" {
-		source = shorten(m.Recording, columns-len("workload   ,"))
+		source = shorten(m.Recording, terminal.Columns-len("workload   ,"))
 	}
 	count := fmt.Sprintf("%d requests at %s/s", d.Requests, d.Rate)
 	separator := ", "
-	if len("workload   ")+utf8.RuneCountInString(source+separator+count) > columns {
+	if len("workload   ")+utf8.RuneCountInString(source+separator+count) > terminal.Columns {
 		separator = ",\n           "
 	}
 	fmt.Fprintf(b, "workload   %s%s%s\n", source, separator, count)
 	row := func(name, format string, values ...any) {
-		writeWrapped(b, fmt.Sprintf("%-11s", name), fmt.Sprintf(format, values...))
+		terminal.Wrap(b, fmt.Sprintf("%-11s", name), fmt.Sprintf(format, values...))
 	}
 	row("", "gap CV %s, dispersion index %s / %s / %s at 1 / 10 / 60 s", d.GapCV, d.IDC1, d.IDC10, d.IDC60)
 	row("", "prompt p50 %s p95 %s, output p50 %s p95 %s tokens", d.Prompt.P50, d.Prompt.P95, d.Output.P50, d.Output.P95)
@@ -91,10 +89,10 @@ func writeEnds(b *strings.Builder, results []Result) {
 	}
 	for _, r := range results {
 		for _, x := range r.Rejections {
-			writeWrapped(b, "", fmt.Sprintf("%s: %d rejected, %s", r.Scheduler, x.Count, x.Reason))
+			terminal.Wrap(b, "", fmt.Sprintf("%s: %d rejected, %s", r.Scheduler, x.Count, x.Reason))
 		}
 		for _, f := range r.Findings {
-			writeWrapped(b, "", fmt.Sprintf("%s: finding: %s", r.Scheduler, f))
+			terminal.Wrap(b, "", fmt.Sprintf("%s: finding: %s", r.Scheduler, f))
 		}
 	}
 }
@@ -110,19 +108,19 @@ func writeComparisons(b *strings.Builder, out Output) {
 	}
 	for _, c := range out.Comparisons {
 		if !c.Difference.Defined() {
-			writeWrapped(b, "", fmt.Sprintf("%s and %s cannot be compared: a run that completes no request has no goodput.", c.Scheduler, c.Than))
+			terminal.Wrap(b, "", fmt.Sprintf("%s and %s cannot be compared: a run that completes no request has no goodput.", c.Scheduler, c.Than))
 			continue
 		}
 		verdict := "is ahead of"
 		if c.Low <= 0 {
 			verdict = "cannot be told from"
 		}
-		writeWrapped(b, "", fmt.Sprintf("%s %s %s in goodput: %s req/s", c.Scheduler, verdict, c.Than, signed(c.Difference)))
+		terminal.Wrap(b, "", fmt.Sprintf("%s %s %s in goodput: %s req/s", c.Scheduler, verdict, c.Than, signed(c.Difference)))
 		ratio := ""
 		if c.RatioLow > 0 {
 			ratio = fmt.Sprintf(", %.2f times (%.2f … %.2f)", c.Ratio, c.RatioLow, c.RatioHigh)
 		}
-		writeWrapped(b, "  ", fmt.Sprintf("(%v %% interval %s … %s, %d paired seeds)%s", 100*c.Level, signed(c.Low), signed(c.High), c.Seeds, ratio))
+		terminal.Wrap(b, "  ", fmt.Sprintf("(%v %% interval %s … %s, %d paired seeds)%s", 100*c.Level, signed(c.Low), signed(c.High), c.Seeds, ratio))
 	}
 	b.WriteString("\nTTFT from the intended arrival; ITL pools every gap; linear percentiles.\n" +
 		"good: completed requests that met both targets; met: their share of arrivals;\n" +
@@ -163,27 +161,4 @@ func shorten(path string, n int) string {
 		return "…" + string([]rune(path)[excess+1:])
 	}
 	return path
-}
-
-// writeWrapped writes label and text, broken at spaces so that no line passes
-// 80 columns; further lines are indented by the width of the label.
-func writeWrapped(b *strings.Builder, label, text string) {
-	indent := utf8.RuneCountInString(label)
-	b.WriteString(label)
-	column := indent
-	for _, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case column == indent:
-		case column+1+n > columns:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			column = indent
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	b.WriteByte('\n')
 }
