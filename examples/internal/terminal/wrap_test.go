@@ -10,6 +10,6 @@ import (
 func ExampleWrap() {
 	terminal.Wrap(os.Stdout, "label  ", strings.Repeat("seven77 ", 10))
 	// Output:
-	// label  seven77 seven77 seven77 seven77 seven77 seven77 seven77 seven77
-	//        seven77 seven77
+	// label  seven77 seven77 seven77 seven77 seven77 seven77 seven77 seven77 seven77
+	//        seven77
 }
