@@ -276,6 +276,9 @@ func TestWorkConservation(t *testing.T) {
 				if got, want := res.PrefillTokens+res.DecodePositions, int64(prompts+outputs-len(rs)+lost); got != want {
 					t.Errorf("%d positions computed, want %d with %d recomputed", got, want, lost)
 				}
+				if res.Recompute != int64(lost) {
+					t.Errorf("Result.Recompute is %d, %d positions lost", res.Recompute, lost)
+				}
 				if evicts := blocks > 0 && a.evicts(); evicts != (res.Preemptions > 0) || evicts != (lost > 0) {
 					t.Errorf("%d preemptions, %d positions lost", res.Preemptions, lost)
 				}
@@ -347,6 +350,51 @@ func TestTokenTimes(t *testing.T) {
 		}
 	})}
 	mustRun(t, cfg, crowd(20, false)...)
+}
+
+// A scheduler asks for a pass at an instant: an idle replica plans then, a busy
+// one at the first step end from then on, also if it holds.
+func TestWakeAt(t *testing.T) {
+	var passes []sim.Time
+	cfg := tenMS()
+	cfg.Check = false
+	cfg.Replicas[0].Scheduler = sim.SchedulerFunc(func(v sim.View, p *sim.Plan) {
+		passes = append(passes, v.Now)
+		switch {
+		case v.Now < millisecond(25):
+			p.WakeAt(millisecond(25))
+		case v.Running.Len() == 0:
+			p.Add(v.Waiting.First(), 5)
+		default:
+			p.AddDecodes()
+			p.Hold()
+			if v.Now < millisecond(50) {
+				p.WakeAt(millisecond(58))
+			}
+		}
+	})
+	res := mustRun(t, cfg, sim.Request{ID: 1, Arrival: millisecond(3), Prompt: 5, Output: 8})
+	want := []sim.Time{millisecond(3), millisecond(25), millisecond(35), millisecond(65)}
+	if d := cmp.Diff(want, passes); d != "" || res.End != millisecond(105) {
+		t.Errorf("end at %v, passes (-want +got):\n%s", res.End, d)
+	}
+}
+
+// An id is taken as long as its first bearer lives, whatever became of others
+// that claimed it.
+func TestIDs(t *testing.T) {
+	events := &keeper{}
+	mustRun(t, tenMS(events),
+		sim.Request{ID: 1, Prompt: 5, Output: 3},
+		sim.Request{ID: 1, Arrival: millisecond(1), Prompt: 5, Output: 1},
+		sim.Request{ID: 1, Arrival: millisecond(2), Prompt: 5, Output: 1},
+		sim.Request{ID: 1, Arrival: millisecond(30), Prompt: 5, Output: 1},
+		sim.Request{ID: 1, Arrival: millisecond(31), Prompt: 5, Output: 1})
+	want := []ending{{1, "duplicate_id", 0, millisecond(1)}, {1, "duplicate_id", 0, millisecond(2)}, {1, "stop", 3, millisecond(30)},
+		{1, "duplicate_id", 0, millisecond(31)}, {1, "stop", 1, millisecond(40)}}
+	if d := cmp.Diff(want, events.endings(), cmp.AllowUnexported(ending{})); d != "" {
+		t.Errorf("endings (-want +got):\n%s", d)
+	}
 }
 
 func TestEventSize(t *testing.T) {

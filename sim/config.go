@@ -86,9 +86,11 @@ type Result struct {
 	// Preemptions counts evictions, Steps the steps that ended, Tokens the
 	// tokens sampled.
 	Preemptions, Steps, Tokens int64
-	// PrefillTokens counts the prompt positions computed, those recomputed
-	// after a preemption included; DecodePositions counts the others.
+	// PrefillTokens counts the positions computed in chunks, DecodePositions
+	// those of decode rows, to which a prompt with one position left belongs.
 	PrefillTokens, DecodePositions int64
+	// Recompute counts the positions whose KV was lost to preemptions.
+	Recompute int64
 	// End is the instant of the last event, or Until.
 	End Time
 	// Cancelled is set when the context ended the run; the counts describe

@@ -72,7 +72,7 @@ const (
 	RejectZeroOutput   = "zero_output"
 	RejectDuplicateID  = "duplicate_id"
 	RejectUnknownClass = "unknown_class"
-	RejectBadField     = "bad_field"             // a negative MaxOutput, Hint or Patience
+	RejectBadField     = "bad_field"             // a negative field, or a length above 2^40
 	RejectModelLen     = "exceeds_max_model_len" // the prompt alone is longer
 	RejectKVCapacity   = "exceeds_kv_capacity"   // the prompt alone needs more blocks than there are
 	RejectOutOfKV      = "out_of_kv"             // alone in the cache and cannot grow

@@ -159,6 +159,7 @@ func TestArrivalsMustNotGoBack(t *testing.T) {
 		arrived  int64
 	}{
 		{"negative", at(-5), []string{"requests[0] (id 70)", "Arrival is -5 ns"}, 0},
+		{"end of time", at(sim.Never), []string{"requests[0] (id 70)", "the end of time"}, 0},
 		{"back", at(10, 30, 20), []string{"requests[2] (id 72)", "Arrival is 20 ns, before 30"}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -247,10 +248,17 @@ func TestCancel(t *testing.T) {
 func TestMaxSteps(t *testing.T) {
 	cfg := oneReplica()
 	cfg.MaxSteps = 25
-	res, err := sim.Run(context.Background(), cfg, slice([]sim.Request{{ID: 1, Prompt: 5, Output: 20}, {ID: 2, Arrival: 1, Prompt: 5, Output: 1000}}))
-	mentions(t, err, "25 steps at 25ms", "MaxSteps", "1 requests alive")
-	if res.Steps != 25 || res.Completed != 1 || res.Unfinished != 1 || res.End != millisecond(25) {
+	rs := []sim.Request{{ID: 1, Prompt: 5, Output: 20}, {ID: 2, Arrival: 1, Prompt: 5, Output: 1000}}
+	res, err := sim.Run(context.Background(), cfg, slice(rs))
+	mentions(t, err, "Config.MaxSteps = 25", "at 26ms", "1 requests alive")
+	addsUp(t, res)
+	if res.Completed != 1 || res.Unfinished != 1 || res.Steps > 26 {
 		t.Errorf("result %+v", res)
+	}
+	// Request 2 starts with the second step, so 25 steps give it 24 tokens.
+	rs[1].Output = 24
+	if res := mustRun(t, cfg, rs...); res.Steps != 25 || res.Completed != 2 {
+		t.Errorf("result %+v, want both completed in 25 steps", res)
 	}
 }
 
@@ -321,6 +329,13 @@ func TestNothingHangs(t *testing.T) {
 			return []sim.Request{{ID: 43, Arrival: c.End, Prompt: 0, Output: 1}}
 		}), []string{"at 2.000003ms without time moving", "0 requests alive"}},
 		{"deferred to the past", admit(sim.Decision{Until: 3}), []string{"Admission defers request 42 until 3ns at 3ns"}},
+		{"wakes without end", with(sim.SchedulerFunc(func(v sim.View, p *sim.Plan) { p.WakeAt(v.Now + 1) })),
+			[]string{"wake-ups and deferrals", "1 requests alive"}},
+		{"defers without end", func() sim.Config {
+			cfg := oneReplica()
+			cfg.Admission = deferForEver{}
+			return cfg
+		}(), []string{"wake-ups and deferrals", "1 requests alive"}},
 		{"deferred for ever", admit(sim.Decision{Until: sim.Never}), []string{"no progress at 3ns", "1 requests are deferred for ever"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -338,6 +353,13 @@ func (r toReplica) Route(sim.Time, sim.Query, []sim.Load) int { return int(r) }
 
 // always is an admission policy that gives one answer.
 type always sim.Decision
+
+// deferForEver asks again a nanosecond later.
+type deferForEver struct{}
+
+func (deferForEver) Admit(now sim.Time, _ sim.Query, _ []sim.Load) sim.Decision {
+	return sim.Decision{Until: now + 1}
+}
 
 func (a always) Admit(sim.Time, sim.Query, []sim.Load) sim.Decision { return sim.Decision(a) }
 
@@ -362,6 +384,8 @@ func TestFaultyRequests(t *testing.T) {
 		{"zero output", replica, nil, sim.Request{Prompt: 1}, "zero_output", 0},
 		{"negative output", replica, nil, sim.Request{Prompt: 1, Output: -4}, "bad_field", 0},
 		{"negative limit", replica, nil, sim.Request{Prompt: 1, Output: 1, MaxOutput: -1}, "bad_field", 0},
+		{"endless prompt", replica, nil, sim.Request{Prompt: math.MaxInt, Output: 1}, "bad_field", 0},
+		{"endless output", replica, nil, sim.Request{Prompt: 1, Output: math.MaxInt}, "bad_field", 0},
 		{"negative hint", replica, nil, sim.Request{Prompt: 1, Output: 1, Hint: -1}, "bad_field", 0},
 		{"negative deadline", replica, nil, sim.Request{Prompt: 1, Output: 1, Deadline: -1}, "bad_field", 0},
 		{"negative patience", replica, nil, sim.Request{Prompt: 1, Output: 1, Patience: sim.Patience{First: -1}}, "bad_field", 0},

@@ -23,6 +23,10 @@ type hub struct {
 	ended func(Completion)
 }
 
+// maxTokens is the longest prompt and output: sums over a run stay far from
+// the end of an int64.
+const maxTokens = 1 << 40
+
 // maxEvictions is how often a sequence may be evicted without a token in
 // between before the run ends with an error.
 const maxEvictions = 1000
@@ -77,7 +81,7 @@ func (h *hub) faulty(r *Request) string {
 		return RejectUnknownClass
 	case r.Prompt < 1:
 		return RejectEmptyPrompt
-	case r.Output < 0 || r.MaxOutput < 0 || r.Hint < 0 || r.Deadline < 0 || r.Patience.First < 0 || r.Patience.Total < 0:
+	case r.Prompt > maxTokens || r.Output > maxTokens || r.Output < 0 || r.MaxOutput < 0 || r.Hint < 0 || r.Deadline < 0 || r.Patience.First < 0 || r.Patience.Total < 0:
 		return RejectBadField
 	case r.Output == 0 && !h.byHand:
 		return RejectZeroOutput
@@ -128,8 +132,10 @@ func (h *hub) end(s *Sequence, kind Kind, reason string) {
 	h.idle = append(h.idle, s)
 }
 
-func (h *hub) preempted(st *Stepper, s *Sequence) {
+// preempted counts an eviction and the positions that it lost.
+func (h *hub) preempted(st *Stepper, s *Sequence, lost int) {
 	h.result.Preemptions++
+	h.result.Recompute += int64(lost)
 	if s.evictions > maxEvictions {
 		h.fail(fmt.Errorf("sim: replica %d: request %d (serial %d, %d prompt tokens, %d generated) was preempted %d times without a token in between",
 			st.index, s.req.ID, s.serial, s.req.Prompt, s.generated, s.evictions))

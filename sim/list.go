@@ -16,7 +16,7 @@ func (v List) First() *Sequence { return v.l.first }
 func (v List) Last() *Sequence { return v.l.last }
 
 // All iterates from first to last. A sequence that leaves the list before the
-// loop reaches it is not visited, nor is one that is appended meanwhile.
+// loop reaches it is not visited; one that joins behind the next one is.
 func (v List) All() iter.Seq[*Sequence] {
 	// The literal is small enough to be inlined, so that a loop allocates
 	// nothing.

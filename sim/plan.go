@@ -203,6 +203,7 @@ func (p *Plan) Preempt(s *Sequence) {
 	}
 	admitted := s.pass.admitted == p.number
 	p.takeBack(s)
+	lost := s.Context()
 	st.release(s)
 	s.computed = 0
 	if admitted {
@@ -213,7 +214,7 @@ func (p *Plan) Preempt(s *Sequence) {
 		s.state = Preempted
 		s.preempted++
 		s.evictions++
-		st.hub.preempted(st, s)
+		st.hub.preempted(st, s, lost)
 		p.changes = append(p.changes, change{kind: Preempt, s: s})
 	}
 	if st.pool.Blocks(s.req.Prompt+s.generated) > st.pool.Usable() {

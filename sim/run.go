@@ -54,12 +54,17 @@ type engine struct {
 	cut     bool       // something lies beyond the horizon
 
 	sameMoment int // events handled without time moving, open-loop arrivals excepted
+	fruitless  int // wake-ups and deferrals since the last other event
 	unwatched  int // events since the last look at the context
 }
 
 // maxSameMoment is how many events other than open-loop arrivals may follow
 // each other at one instant before the run ends with an error.
 const maxSameMoment = 1 << 20
+
+// maxFruitless is how many wake-ups and deferrals may follow each other before
+// the run ends with an error.
+const maxFruitless = 1 << 20
 
 // cancelEvery is how many events pass between two looks at the context.
 const cancelEvery = 1024
@@ -92,6 +97,9 @@ func (e *engine) feed(requests iter.Seq2[Request, error]) error {
 			return fmt.Errorf("sim: requests[%d] (id %d): Arrival is %d ns, before %d", row, r.ID, int64(r.Arrival), int64(e.doorAt))
 		}
 		row++
+		if r.Arrival > e.until && e.cfg.Until == 0 {
+			return fmt.Errorf("sim: requests[%d] (id %d): Arrival is %d ns, the end of time", row-1, r.ID, int64(r.Arrival))
+		}
 		if r.Arrival > e.until {
 			e.cut = true
 			break
@@ -103,6 +111,10 @@ func (e *engine) feed(requests iter.Seq2[Request, error]) error {
 			e.doorAt = r.Arrival
 		}
 		e.door = append(e.door, r)
+		e.unwatched++
+		if err := e.cancelled(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -130,15 +142,25 @@ func (e *engine) runBefore(t Time) error {
 		}
 		e.now = next
 		e.instant()
-		if e.unwatched >= cancelEvery {
-			e.unwatched = 0
-			if err := e.ctx.Err(); err != nil {
-				e.result.Cancelled = true
-				return fmt.Errorf("sim: at %v: %w", e.now, err)
-			}
+		if err := e.cancelled(); err != nil {
+			return err
 		}
 	}
 	return e.err
+}
+
+// cancelled looks at the context now and then.
+func (e *engine) cancelled() error {
+	if e.unwatched < cancelEvery {
+		return nil
+	}
+	e.unwatched = 0
+	err := e.ctx.Err()
+	if err != nil {
+		e.result.Cancelled = true
+		err = fmt.Errorf("sim: at %v: %w", e.now, err)
+	}
+	return err
 }
 
 // skipOutdated drops pending events that would change nothing, so that time
@@ -200,7 +222,7 @@ func (e *engine) openDoor() {
 	if len(e.door) == 0 || e.doorAt > e.now {
 		return
 	}
-	e.unwatched += len(e.door)
+	e.fruitless = 0
 	for _, r := range e.door {
 		if s, _ := e.arrive(r); s != nil {
 			e.expect(s)
@@ -242,6 +264,14 @@ func (e *engine) look(st *Stepper) {
 
 // handle lets one pending event happen.
 func (e *engine) handle(x entry) {
+	if x.kind == wakeUp || x.kind == arrival && x.serial != 0 {
+		e.fruitless++
+	} else {
+		e.fruitless = 0
+	}
+	if e.fruitless > maxFruitless {
+		e.fail(fmt.Errorf("sim: at %v nothing but %d wake-ups and deferrals has happened for a while, with %d requests alive", e.now, e.fruitless, len(e.live)))
+	}
 	switch x.kind {
 	case stepEnd:
 		st := &e.replicas[x.replica]

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -166,7 +165,7 @@ func (st *Stepper) launch(decodes bool, padPrompt int) {
 	f.decodes, f.free = decodes, st.pool.Free()
 	f.waiting, f.running = int32(st.waiting.n), int32(st.running.n)
 	f.took = st.cfg.CostModel.StepTime(f.batch)
-	if f.took < 0 || st.hub.now > math.MaxInt64-Time(f.took) {
+	if f.took < 0 || st.hub.now >= Never-Time(f.took) {
 		st.hub.fail(fmt.Errorf("sim: replica %d: the cost model gives a step of %d ns for %d decodes with context %d and %d prompt tokens",
 			st.index, int64(f.took), f.batch.Decodes, f.batch.Context, f.batch.PrefillTokens()))
 		f.took = 1

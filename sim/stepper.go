@@ -79,8 +79,9 @@ func (st *Stepper) Submit(now Time, r Request) (rejected string) {
 }
 
 // Plan runs one scheduling pass at now and puts the step in flight. It returns
-// the batch, empty if the scheduler planned nothing, and how long the step
-// takes by the cost model. The batch is valid until the next pass. Plan
+// the batch and how long the step takes by the cost model. The batch is empty
+// if the scheduler planned nothing; where the pass preempted or rejected
+// somebody, Run would ask for another one. The batch is valid until the next pass. Plan
 // panics if a step is in flight.
 func (st *Stepper) Plan(now Time) (Batch, time.Duration, error) {
 	if st.step.active {

@@ -339,6 +339,124 @@ func TestScheduledOrder(t *testing.T) {
 	same(t, "in order of admission", []sim.Assignment{{ID: 3, Tokens: 1}, {ID: 2, Tokens: 1}, {ID: 1, Tokens: 1}, {ID: 5, Tokens: 1}, {ID: 4, Tokens: 1}}, plan(t, st, 2))
 }
 
+// What a pass gives to a sequence comes back when it is preempted, and it may
+// be added again in the same pass. Nothing of an undone admission shows.
+func TestPlanTakesBack(t *testing.T) {
+	type account struct{ Room, Slots, Free int }
+	var got []account
+	w := &watcher{}
+	st, events := byHand(t, w, func(r *sim.Replica) { r.MaxBatchTokens, r.MaxSeqs = 100, 3 })
+	note := func(p *sim.Plan) { got = append(got, account{p.Room(), p.Slots(), p.Free()}) }
+	w.pass = func(v sim.View, p *sim.Plan) {
+		a, b := st.Lookup(1), st.Lookup(2)
+		note(p)
+		p.Add(a, 32)
+		p.Reserve(b, 60)
+		p.Add(b, 40)
+		note(p)
+		p.Preempt(a)
+		note(p)
+		p.Preempt(b)
+		note(p)
+		p.Add(b, 16)
+		note(p)
+	}
+	st.Submit(0, sim.Request{ID: 1, Prompt: 32})
+	st.Submit(0, sim.Request{ID: 2, Prompt: 40})
+	same(t, "first pass", []sim.Assignment{{ID: 2, Tokens: 16}}, plan(t, st, 0))
+	same(t, "accounts", []account{{100, 3, 10}, {28, 1, 4}, {60, 2, 6}, {100, 3, 10}, {84, 2, 9}}, got)
+	same(t, "waiting", []int{1}, ids(st.Waiting()))
+	same(t, "request 1", glance{State: sim.Waiting, Pending: 32}, look(st, 1))
+	if n := len(events.of(sim.Admit)); n != 1 || len(events.of(sim.Preempt)) != 0 {
+		t.Errorf("%d admissions, %d preemptions; want 1 and none", n, len(events.of(sim.Preempt)))
+	}
+	complete(t, st, 1, nil)
+
+	// A decode and a chunk come back alike, and the eviction counts.
+	got = nil
+	w.pass = func(v sim.View, p *sim.Plan) { p.Add(st.Lookup(2), 24) }
+	plan(t, st, 1)
+	complete(t, st, 2, nil)
+	w.pass = func(v sim.View, p *sim.Plan) {
+		note(p)
+		p.AddDecodes()
+		note(p)
+		p.Preempt(st.Lookup(2))
+		note(p)
+		p.Add(st.Lookup(2), 41)
+		note(p)
+	}
+	same(t, "recomputed", []sim.Assignment{{ID: 2, Tokens: 41}}, plan(t, st, 2))
+	same(t, "accounts", []account{{100, 2, 7}, {99, 2, 7}, {100, 3, 10}, {59, 2, 7}}, got)
+	same(t, "request 2", glance{State: sim.Running, Context: 41, Generated: 1, Blocks: 3, Preemptions: 1}, look(st, 2))
+}
+
+// Blocks reserved for a sequence that is not admitted are free again after the
+// pass; those of an admitted one let it grow without asking.
+func TestReserve(t *testing.T) {
+	w := &watcher{func(v sim.View, p *sim.Plan) {
+		for s := range v.Waiting.All() {
+			if !p.Reserve(s, 80) && p.Refusal() != sim.RefusedMemory {
+				t.Errorf("refused for %v", p.Refusal())
+			}
+			if s.ID() == 1 {
+				p.Add(s, s.Pending())
+			}
+		}
+	}}
+	st, _ := byHand(t, w, nil)
+	for id := 1; id <= 3; id++ {
+		st.Submit(0, sim.Request{ID: id, Prompt: 10, Output: 71})
+	}
+	plan(t, st, 0)
+	same(t, "free", 5, st.Free())
+	same(t, "reserved", glance{State: sim.Running, Context: 10, Blocks: 5}, look(st, 1))
+	same(t, "not admitted", glance{State: sim.Waiting, Pending: 10}, look(st, 2))
+	w.pass = func(v sim.View, p *sim.Plan) { p.AddDecodes() }
+	for now := sim.Time(1); now < 71; now++ {
+		complete(t, st, now, nil)
+		plan(t, st, now)
+	}
+	same(t, "free at the last step", 5, st.Free())
+	complete(t, st, 71, nil)
+	same(t, "free at the end", 10, st.Free())
+}
+
+// Slots and blocks that are retained stay taken until Release, at whatever
+// place the sequence ends.
+func TestRetain(t *testing.T) {
+	type account struct{ Slots, Free int }
+	var got []account
+	release := false
+	w := &watcher{func(v sim.View, p *sim.Plan) {
+		got = append(got, account{p.Slots(), p.Free()})
+		if release {
+			p.Release()
+			got = append(got, account{p.Slots(), p.Free()})
+		}
+		p.AddDecodes()
+		for s := range v.Waiting.All() {
+			p.Add(s, s.Pending())
+			p.Retain(s, s.ID() != 2, s.ID() != 1)
+		}
+	}}
+	st, _ := byHand(t, w, func(r *sim.Replica) { r.MaxSeqs = 3 })
+	for id := 1; id <= 3; id++ {
+		st.Submit(0, sim.Request{ID: id, Prompt: 32, Output: id})
+	}
+	plan(t, st, 0)
+	complete(t, st, 1, nil)
+	plan(t, st, 1)
+	complete(t, st, 2, nil)
+	st.Plan(2)
+	st.Abort(3, 3)
+	complete(t, st, 3, nil)
+	release = true
+	st.Plan(4)
+	// Request 1 keeps a slot, 2 its 3 blocks, 3 both.
+	same(t, "accounts", []account{{3, 10}, {0, 6}, {1, 4}, {1, 4}, {3, 10}}, got)
+}
+
 func TestNewStepperTakesOneReplica(t *testing.T) {
 	for name, change := range map[string]func(*sim.Config){
 		"two":       func(c *sim.Config) { c.Replicas = append(c.Replicas, c.Replicas[0]); c.Router = toReplica(0) },
