@@ -1,0 +1,133 @@
+package scheduler
+
+import (
+	"servesim/sim"
+)
+
+// VLLM1 schedules as vLLM's V1 engine does (v1/core/sched/scheduler.py). There
+// is no prefill and no decode phase: running sequences get what they miss, in
+// order of admission, and what is left of the token budget goes to waiting
+// ones. A prompt is computed in chunks of what the budget leaves.
+//
+// When memory runs out the youngest running sequence is preempted, perhaps the
+// one that asks, and nobody is admitted in that pass. The head of the queue
+// blocks those behind it.
+//
+// The zero value has the semantics of April 2026 with default options. Two
+// hangs of the original end here: a request that cannot grow even alone is
+// rejected, and a prompt as long as MaxModelLen is computed to its end.
+type VLLM1 struct {
+	// FirstChunk admits a prompt when its first chunk fits, as the engine did
+	// until 2025. By default the whole prompt has to fit, though only the
+	// chunk takes blocks.
+	FirstChunk bool
+	// Threshold limits the chunk of one prompt in a step
+	// (long_prefill_token_threshold). 0 means the budget is the limit.
+	Threshold int
+	// Priority preempts the running sequence of the worst class, the latest
+	// arrival among equals, in place of the youngest. The replica's Order
+	// should be ByPriority. A waiting sequence never preempts a running one.
+	Priority bool
+	// WholePrompts turns chunked prefill off: a prompt that exceeds what the
+	// budget leaves waits for a later step.
+	WholePrompts bool
+	// Overtake lets shorter prompts pass one that WholePrompts makes wait, as
+	// the engine did until 2025. By default it blocks them.
+	Overtake bool
+	// Watermark is the fraction of blocks that an admission leaves free while
+	// anything runs.
+	Watermark float64
+}
+
+// Schedule implements sim.Scheduler.
+func (e VLLM1) Schedule(v sim.View, p *sim.Plan) {
+	if !e.advance(v, p) {
+		return
+	}
+	e.admit(v, p)
+	if v.Prefilling.Len() == 0 {
+		p.Hold()
+	}
+}
+
+// advance gives running sequences what they miss. It reports whether nobody
+// was preempted.
+func (e VLLM1) advance(v sim.View, p *sim.Plan) (calm bool) {
+	if e.Threshold == 0 && p.AddDecodes() {
+		// Without a threshold at most the youngest prompt is incomplete, so
+		// that decodes come first in the order of admission too.
+		return e.advanceEach(v.Prefilling, v, p)
+	}
+	return e.advanceEach(v.Running, v, p)
+}
+
+func (e VLLM1) advanceEach(l sim.List, v sim.View, p *sim.Plan) (calm bool) {
+	calm = true
+	for s := range l.All() {
+		n := e.chunk(s, p)
+		if n == 0 {
+			continue
+		}
+		for s.State() == sim.Running && !p.Add(s, n) {
+			calm = false
+			p.Preempt(e.victim(v))
+		}
+		if s.State() != sim.Running {
+			return false
+		}
+	}
+	return calm
+}
+
+// chunk returns the positions that s would get in this step.
+func (e VLLM1) chunk(s *sim.Sequence, p *sim.Plan) int {
+	n := min(s.Pending(), p.Room())
+	if e.Threshold > 0 {
+		n = min(n, e.Threshold)
+	}
+	return n
+}
+
+// victim returns the running sequence to preempt.
+func (e VLLM1) victim(v sim.View) *sim.Sequence {
+	worst := v.Running.Last()
+	if !e.Priority {
+		return worst
+	}
+	for s := range v.Running.All() {
+		if s.Priority() > worst.Priority() || s.Priority() == worst.Priority() && s.Arrival() > worst.Arrival() {
+			worst = s
+		}
+	}
+	return worst
+}
+
+// admit starts waiting sequences until something forbids the next.
+func (e VLLM1) admit(v sim.View, p *sim.Plan) {
+	for s := range v.Waiting.All() {
+		n := e.chunk(s, p)
+		if e.WholePrompts && n < s.Pending() {
+			if !e.Overtake {
+				return
+			}
+			continue
+		}
+		if n == 0 || !e.fits(s, n, v, p) || !p.Add(s, n) {
+			return
+		}
+	}
+}
+
+// fits is the admission test for memory.
+func (e VLLM1) fits(s *sim.Sequence, n int, v sim.View, p *sim.Plan) bool {
+	if !e.FirstChunk {
+		n = s.Pending()
+	}
+	if !p.Fits(s, n) {
+		return false
+	}
+	if e.Watermark == 0 || v.Running.Len() == 0 {
+		return true
+	}
+	return p.Free()-p.Need(s, n) >= int(e.Watermark*float64(v.Limits.Blocks))
+}
