@@ -55,6 +55,8 @@ type Replica struct {
 	ReservedBlocks int
 	// BlockTokens is the number of tokens per block; 0 means 16.
 	BlockTokens int
+	// Growth says how many blocks must be free for a decode.
+	Growth Growth
 	// MaxSeqs limits the running sequences; 0 means no limit.
 	MaxSeqs int
 	// MaxBatchTokens limits the positions of one step; 0 means no limit.
@@ -64,6 +66,19 @@ type Replica struct {
 	// length, with one token at least.
 	MaxModelLen int
 }
+
+// Growth is the rule by which a running sequence that decodes may grow.
+type Growth uint8
+
+const (
+	// ExactGrowth asks for a block when the next position needs a new one.
+	ExactGrowth Growth = iota
+	// TouchedGrowth asks for a free block for every decode, as if its last
+	// block, half filled, had to be had again (vLLM V0, Sarathi-Serve): memory
+	// runs out up to BlockTokens - 1 tokens early. Only what is needed is
+	// taken.
+	TouchedGrowth
+)
 
 // DefaultBlockTokens is the block size of a Replica that names none.
 const DefaultBlockTokens = 16
@@ -153,6 +168,9 @@ func (r *Replica) validate() error {
 		if f.value < 0 {
 			return fmt.Errorf(".%s is %d", f.name, f.value)
 		}
+	}
+	if r.Growth > TouchedGrowth {
+		return fmt.Errorf(".Growth is %d", r.Growth)
 	}
 	if r.KVBlocks == 0 && r.ReservedBlocks > 0 {
 		return fmt.Errorf(".ReservedBlocks is %d without KVBlocks", r.ReservedBlocks)

@@ -89,6 +89,9 @@ func (sc scenario) config() (sim.Config, []policy) {
 		r.KVBlocks = 4 + rng.IntN(200/r.BlockTokens+8)
 		r.ReservedBlocks = rng.IntN(2)
 	}
+	if rng.IntN(3) == 0 {
+		r.Growth = sim.TouchedGrowth
+	}
 	if rng.IntN(2) == 0 {
 		r.MaxSeqs = 1 + rng.IntN(8)
 	}

@@ -123,7 +123,7 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 		return p.refuse(RefusedTokens)
 	}
 	need := p.Need(s, tokens)
-	if !st.pool.Take(need) {
+	if pending == 1 && !waiting && !st.canTouch(need, need) || !st.pool.Take(need) {
 		return p.refuse(RefusedMemory)
 	}
 	if waiting {
@@ -161,7 +161,7 @@ func (p *Plan) AddDecodes() bool {
 	if rows > p.room {
 		return p.refuse(RefusedTokens)
 	}
-	if need > st.pool.Free() {
+	if need > st.pool.Free() || rows > 0 && !st.canTouch(need, p.lastNeed()) {
 		return p.refuse(RefusedMemory)
 	}
 	if st.hub.check {
@@ -179,6 +179,20 @@ func (p *Plan) AddDecodes() bool {
 	return true
 }
 
+// lastNeed returns the blocks that the youngest decode lacks that is not in
+// the plan yet.
+func (p *Plan) lastNeed() int {
+	if p.st.cfg.Growth == ExactGrowth {
+		return 0
+	}
+	for s := p.st.running.last; s != nil; s = s.links[slotPlace].prev {
+		if s.Pending() == 1 && !p.planned(s) {
+			return p.Need(s, 1)
+		}
+	}
+	return 0
+}
+
 // addEachDecode is AddDecodes without its shortcut.
 func (p *Plan) addEachDecode() bool {
 	for s := range p.st.running.all {
@@ -194,7 +208,7 @@ func (p *Plan) addEachDecode() bool {
 // queue, or at its place if the replica has an Order. It keeps the tokens it
 // has generated. It may be added again in the same pass.
 //
-// A sequence that could not run again even alone, because prompt and generated
+// A sequence that could not go on even alone, because prompt and generated
 // tokens need more blocks than there are, ends with RejectOutOfKV.
 func (p *Plan) Preempt(s *Sequence) {
 	st := p.st
@@ -217,7 +231,7 @@ func (p *Plan) Preempt(s *Sequence) {
 		st.hub.preempted(st, s, lost)
 		p.changes = append(p.changes, change{kind: Preempt, s: s})
 	}
-	if st.pool.Blocks(s.req.Prompt+s.generated) > st.pool.Usable() {
+	if st.hopeless(s) {
 		p.changes = append(p.changes, change{kind: Reject, s: s, reason: RejectOutOfKV})
 		s.state = Ended
 		return
@@ -312,6 +326,37 @@ func (p *Plan) Reject(s *Sequence, reason string) {
 // another waits. The engine then repeats the step without asking. It is
 // ignored if the plan holds prompt chunks.
 func (p *Plan) Hold() { p.hold = true }
+
+// Arrange puts the running sequences into that order, which holds each of them
+// once. Views, loops and the order in which they are preempted follow it.
+func (p *Plan) Arrange(order []*Sequence) {
+	st := p.st
+	if len(order) != st.running.n {
+		panic(fmt.Sprintf("sim: Plan.Arrange of %d sequences, %d run", len(order), st.running.n))
+	}
+	for _, s := range order {
+		if !st.running.contains(s) {
+			panic(fmt.Sprintf("sim: Plan.Arrange of sequence %d, which does not run or is there twice", s.serial))
+		}
+		st.running.remove(s)
+	}
+	for _, s := range order {
+		st.run(s)
+	}
+}
+
+// Requeue moves waiting sequences to the front of the queue, in that order, or
+// to their places if the replica has an Order.
+func (p *Plan) Requeue(order ...*Sequence) {
+	for i := len(order) - 1; i >= 0; i-- {
+		s := order[i]
+		if s.home != p.st || s.state != Waiting && s.state != Preempted {
+			panic(fmt.Sprintf("sim: Plan.Requeue of sequence %d, which is %v", s.serial, s.state))
+		}
+		p.st.dequeue(s)
+		p.st.enqueue(s, true)
+	}
+}
 
 // WakeAt asks for a pass at the first step end at or after t, or at t if the
 // replica is idle then, even if nothing has changed. t must be later than now.

@@ -102,7 +102,7 @@ func (p *refPass) add(id int64, tokens int) bool {
 		return p.refuse(sim.RefusedTokens)
 	}
 	n := p.need(s, tokens)
-	if n > r.free {
+	if n > r.free || r.cfg.Growth == sim.TouchedGrowth && s.state == sim.Running && s.pending() == 1 && r.free < 1 {
 		return p.refuse(sim.RefusedMemory)
 	}
 	r.free -= n
@@ -122,20 +122,24 @@ func (p *refPass) add(id int64, tokens int) bool {
 }
 
 func (p *refPass) addDecodes() bool {
-	rows, need := 0, 0
+	rows := 0
 	var decodes []*refSeq
 	for _, s := range p.r.running {
 		if s.pending() == 1 && s.tokens == 0 {
 			rows++
-			need += p.need(s, 1)
 			decodes = append(decodes, s)
 		}
 	}
 	if rows > p.left {
 		return p.refuse(sim.RefusedTokens)
 	}
-	if need > p.r.free {
-		return p.refuse(sim.RefusedMemory)
+	free := p.r.free
+	for _, s := range decodes {
+		n := p.need(s, 1)
+		if n > free || p.r.cfg.Growth == sim.TouchedGrowth && free < 1 {
+			return p.refuse(sim.RefusedMemory)
+		}
+		free -= n
 	}
 	for _, s := range decodes {
 		p.add(s.serial, 1)
@@ -163,7 +167,11 @@ func (p *refPass) preempt(id int64) {
 		s.preempted++
 		p.changes = append(p.changes, refChange{kind: sim.Preempt, s: s})
 	}
-	if refBlocks(s.req.Prompt+s.generated, r.cfg.BlockTokens) > r.usable {
+	least := refBlocks(s.req.Prompt+s.generated, r.cfg.BlockTokens)
+	if r.cfg.Growth == sim.TouchedGrowth && r.free == r.usable {
+		least++
+	}
+	if least > r.usable {
 		p.changes = append(p.changes, refChange{kind: sim.Reject, s: s, reason: sim.RejectOutOfKV})
 		return
 	}

@@ -60,6 +60,22 @@ func (st *Stepper) dequeue(s *Sequence) {
 	st.load.Waiting = st.waiting.n
 }
 
+// hopeless reports whether s, just evicted, could not go on even alone.
+func (st *Stepper) hopeless(s *Sequence) bool {
+	need := st.pool.Blocks(s.req.Prompt + s.generated)
+	if st.cfg.Growth == TouchedGrowth && st.pool.Owned() == 0 {
+		need++ // it was alone, and no decode is possible with every block taken
+	}
+	return need > st.pool.Usable()
+}
+
+// canTouch reports whether growth by need blocks may happen when the youngest
+// sequence takes last of them: with TouchedGrowth a block must be free for each
+// sequence in its turn.
+func (st *Stepper) canTouch(need, last int) bool {
+	return st.cfg.Growth == ExactGrowth || st.pool.Free()-(need-last) >= 1
+}
+
 // publishLoad shows routers what the sequences occupy.
 func (st *Stepper) publishLoad() {
 	st.load.Running, st.load.FreeBlocks = st.running.n, st.pool.Free()

@@ -39,13 +39,31 @@ func (st *Stepper) begin() {
 // repeat starts the same decode step again, unless memory forbids it.
 func (st *Stepper) repeat() bool {
 	c := &st.cohort
-	if c.n == 0 || !st.pool.Take(c.crossing[c.phase]) {
+	if c.n == 0 {
+		return false
+	}
+	need := c.crossing[c.phase]
+	if st.cfg.Growth != ExactGrowth && !st.canTouch(need, st.youngestNeed()) || !st.pool.Take(need) {
 		return false
 	}
 	st.step.prefill = st.step.prefill[:0]
 	st.step.chunks = st.step.chunks[:0]
 	st.launch(true, 0)
 	return true
+}
+
+// youngestNeed returns the blocks that the youngest member of the cohort takes
+// in the next step.
+func (st *Stepper) youngestNeed() int {
+	for s := st.running.last; s != nil; s = s.links[slotPlace].prev {
+		if s.member.in {
+			if st.cohort.crossesNow(s) {
+				return 1
+			}
+			break
+		}
+	}
+	return 0
 }
 
 // pass asks the scheduler and starts the step it plans. It reports whether it
