@@ -29,7 +29,8 @@ type VLLM1 struct {
 	// should be ByPriority. A waiting sequence never preempts a running one.
 	Priority bool
 	// WholePrompts turns chunked prefill off: a prompt that exceeds what the
-	// budget leaves waits for a later step.
+	// budget leaves waits for a later step, and one that exceeds the whole
+	// budget is rejected.
 	WholePrompts bool
 	// Overtake lets shorter prompts pass one that WholePrompts makes wait, as
 	// the engine did until 2025. By default it blocks them.
@@ -107,7 +108,9 @@ func (e VLLM1) admit(v sim.View, p *sim.Plan) {
 	for s := range v.Waiting.All() {
 		n := e.chunk(s, p)
 		if e.WholePrompts && n < s.Pending() {
-			if !e.Overtake {
+			if s.Pending() > v.Limits.MaxBatchTokens {
+				p.Reject(s, RejectBatchTokens)
+			} else if !e.Overtake {
 				return
 			}
 			continue

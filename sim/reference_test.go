@@ -135,7 +135,10 @@ func refRun(cfg sim.Config, policies []policy, reqs []sim.Request) (log []string
 		for {
 			i := e.earliest()
 			if i < 0 {
-				break
+				door()
+				if i = e.earliest(); i < 0 {
+					break
+				}
 			}
 			p := e.pending[i]
 			if p.kind >= 3 {
@@ -144,7 +147,6 @@ func refRun(cfg sim.Config, policies []policy, reqs []sim.Request) (log []string
 			e.pending = slices.Delete(e.pending, i, i+1)
 			e.happen(p)
 		}
-		door()
 		for i, r := range e.replicas {
 			if e.dirty[i] && !r.busy {
 				e.plan(r)

@@ -189,6 +189,26 @@ func (e *engine) outdated(x *entry) bool {
 // instant takes everything due now in the total order, then lets the replicas
 // that it touched plan.
 func (e *engine) instant() {
+	for more := true; more && e.err == nil; more = len(e.pending) > 0 && e.pending[0].at == e.now {
+		e.drain()
+		e.openDoor()
+	}
+	if e.err != nil {
+		return
+	}
+	if len(e.dirty) > 1 {
+		slices.SortFunc(e.dirty, func(a, b *Stepper) int { return cmp.Compare(a.index, b.index) })
+	}
+	for _, st := range e.dirty {
+		st.touched = false
+		e.start(st)
+	}
+	e.dirty = e.dirty[:0]
+}
+
+// drain lets the pending events of this instant happen. What they cause at the
+// same instant is among them.
+func (e *engine) drain() {
 	for len(e.pending) > 0 && e.pending[0].at == e.now && e.err == nil {
 		if e.outdated(&e.pending[0]) {
 			e.pending.pop()
@@ -203,18 +223,6 @@ func (e *engine) instant() {
 			e.fail(fmt.Errorf("sim: %d events at %v without time moving, with %d requests alive", e.sameMoment, e.now, len(e.live)))
 		}
 	}
-	e.openDoor()
-	if e.err != nil {
-		return
-	}
-	if len(e.dirty) > 1 {
-		slices.SortFunc(e.dirty, func(a, b *Stepper) int { return cmp.Compare(a.index, b.index) })
-	}
-	for _, st := range e.dirty {
-		st.touched = false
-		e.start(st)
-	}
-	e.dirty = e.dirty[:0]
 }
 
 // openDoor lets the open-loop arrivals of this instant in.

@@ -34,6 +34,9 @@ func (st *Stepper) begin() {
 	for again := true; again && !st.step.active && st.needsPlan(); {
 		again = st.pass()
 	}
+	if !st.needsPlan() {
+		st.wakeAt = Never
+	}
 }
 
 // repeat starts the same decode step again, unless memory forbids it.

@@ -1,0 +1,26 @@
+// Package simtest tests what others plug into a simulation: schedulers, cost
+// models, workloads and observers.
+//
+//	TestScheduler ──► Scenario ──► sim.Run ──events──► Laws   what holds in every run
+//	                     │            ▲                └─► Log    one line an event; Diff
+//	                     │          Chaos
+//	                     └ replicas, routers, KV pressure, sessions, faulty requests
+//	TestCostModel ──► one model, many batches
+//	TestWorkload  ──► one workload, read several times
+//
+// A test of one's own scheduler is one call:
+//
+//	func TestOwn(t *testing.T) {
+//		simtest.TestScheduler(t, func() sim.Scheduler { return &Own{} })
+//	}
+//
+// Read scheduler.go and scenario.go first (deploy.go has the parts of a
+// scenario), then laws.go with life.go, step.go and ledger.go, which hold the
+// laws themselves. chaos.go, with hold.go, is a scheduler that does whatever a
+// plan allows; it drives tests of engines and observers.
+//
+// Words this package owns. Law: a statement about events that no scheduler,
+// cost model or workload can break. Residency: the time from an admission of a
+// request to its next eviction or its end. Drained: said of a replica when no
+// request that was queued there is alive at the end of the run.
+package simtest

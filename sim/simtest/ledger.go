@@ -1,0 +1,220 @@
+package simtest
+
+import (
+	"time"
+
+	"servesim/sim"
+)
+
+// ledger has two sides for everything that is conserved in a replica: what
+// steps did, and what requests say they got.
+type ledger struct {
+	books []*book // by class
+	alive int     // requests that the end of the run finds here
+
+	// stored bounds the positions in the KV cache of the running sequences.
+	stored bounds
+	// Pairs of a position and one that it sees, itself included: by steps, and
+	// by residencies that ended.
+	computed int64
+	pairs    bounds
+}
+
+// bounds are the least and the most that something can be.
+type bounds struct{ lo, hi int64 }
+
+// departure is a residency that ended with so many positions computed.
+type departure struct {
+	at        sim.Time
+	kind      sim.Kind
+	positions bounds
+}
+
+// book is the account of the tokens of one class.
+type book struct {
+	tokens, outputs int64 // sampled by steps; received by requests
+	late, gapsOver  int64 // gaps over the target, of steps; of requests
+
+	// last counts the requests by the instant of their latest token, so that
+	// every gap is known to begin where a token was. Requests that ended at an
+	// unknown instant of theirs stay in it.
+	last map[sim.Time]int
+}
+
+func (l *ledger) book(class int) *book {
+	for class >= len(l.books) {
+		l.books = append(l.books, &book{last: make(map[sim.Time]int)})
+	}
+	return l.books[class]
+}
+
+// drop takes n requests whose latest token came at t out of the book.
+func (b *book) drop(t sim.Time, n int) bool {
+	have := b.last[t]
+	if n > have {
+		return false
+	}
+	if n == have {
+		delete(b.last, t)
+	} else {
+		b.last[t] = have - n
+	}
+	return true
+}
+
+// gap moves the requests of a gap group from one token to the next.
+func (l *Laws) gap(e *sim.Event, s *site, g sim.GapGroup) {
+	if g.Count < 1 || g.Class < 0 || g.Prev < 0 || g.Prev >= e.Time {
+		l.violate(e, "gap group %+v", g)
+		return
+	}
+	b := s.book(g.Class)
+	if !b.drop(g.Prev, g.Count) {
+		l.violate(e, "%d gaps of class %d begin at %d ns, where %d requests had their latest token", g.Count, g.Class, int64(g.Prev), b.last[g.Prev])
+	}
+	b.last[e.Time] += g.Count
+	b.tokens += int64(g.Count)
+	if target := l.gapTarget(g.Class); target > 0 && e.Time.Sub(g.Prev) > target {
+		b.late += int64(g.Count)
+	}
+}
+
+// gapTarget returns the gap target of a class, 0 if there is none.
+func (l *Laws) gapTarget(class int) time.Duration {
+	if class < 0 || class >= len(l.Config.Classes) {
+		return 0
+	}
+	return l.Config.Classes[class].Gap
+}
+
+// positions follows the context that is stored through a step. What left the
+// replica before it is gone, what left on the way was part of it. If all that
+// run are in the batch, its context is all there is.
+func (l *Laws) positions(e *sim.Event, s *site, start sim.Time) {
+	b := &e.Batch
+	prompt, context := int64(b.PrefillTokens()), int64(b.Context)
+	s.computed += int64(b.Context) + int64(b.Decodes)
+	for _, c := range b.Prefills {
+		context += int64(c.Context)
+		s.computed += pairs(int64(c.Context+c.Tokens)) - pairs(int64(c.Context))
+	}
+	l.counts.PrefillTokens += prompt
+	l.counts.DecodePositions += int64(b.Positions)
+
+	for _, d := range s.left {
+		if d.at <= start {
+			s.depart(d)
+		}
+	}
+	others := int64(e.Running) - int64(b.Decodes+len(b.Prefills))
+	if context > s.stored.hi-others || others == 0 && context < s.stored.lo {
+		l.violate(e, "the batch reads %d tokens of context, of %d to %d stored, with %d sequences left out", context, s.stored.lo, s.stored.hi, others)
+	}
+	if others == 0 {
+		s.stored = bounds{context, context}
+	}
+	s.stored.lo += prompt + int64(b.Decodes)
+	s.stored.hi += prompt + int64(b.Decodes)
+	for _, d := range s.left {
+		if d.at > start {
+			s.depart(d)
+		}
+	}
+	if s.current().running > 0 {
+		return
+	}
+	if s.stored.lo > 0 || s.stored.hi < 0 {
+		l.violate(e, "nothing runs, but %d to %d positions more were computed than needed", s.stored.lo, s.stored.hi)
+	}
+	s.stored = bounds{}
+}
+
+// pairs counts what n positions see: position i itself and the i before it.
+// However they are cut into chunks, that is the same.
+func pairs(n int64) int64 { return n * (n + 1) / 2 }
+
+// depart takes a residency out of what is stored.
+func (s *site) depart(d departure) {
+	s.stored.lo -= d.positions.hi
+	s.stored.hi -= d.positions.lo
+}
+
+// residency notes what an event of a running request says of the positions
+// that were computed for it. A request with g tokens that decodes has computed
+// all of its prompt and tokens but the newest. One that has had no token since
+// its admission may have computed anything up to there.
+func (l *Laws) residency(e *sim.Event, x *life) {
+	if x.replica < 0 {
+		return
+	}
+	s := l.site(x.replica)
+	switch e.Kind {
+	case sim.Admit:
+		x.admittedWith = e.Output
+	case sim.PrefillEnd, sim.FirstToken:
+		l.token(e, s)
+	case sim.Finish:
+		l.token(e, s)
+	}
+	if x.place != running || moves[e.Kind].to == 0 {
+		return
+	}
+	stored := int64(x.prompt + e.Output - 1)
+	n := bounds{stored, stored}
+	if e.Output == x.admittedWith {
+		n.lo = 0
+	}
+	if e.Kind == sim.Abort || e.Kind == sim.Reject {
+		// A step in flight may be computing one more.
+		n.hi++
+	}
+	s.left = append(s.left, departure{e.Time, e.Kind, n})
+	sum := &l.kept
+	if e.Kind == sim.Preempt {
+		sum = &l.evicted
+	}
+	sum.lo += n.lo
+	sum.hi += n.hi
+	s.pairs.lo += pairs(n.lo)
+	s.pairs.hi += pairs(n.hi)
+}
+
+// settle books the tokens of a request that has ended. last is the instant of
+// its latest token, or NoTime.
+func (l *Laws) settle(e *sim.Event, x *life, last sim.Time) {
+	if x.class < 0 {
+		return
+	}
+	b := l.site(x.replica).book(x.class)
+	b.outputs += int64(e.Output)
+	b.gapsOver += int64(e.GapsOver)
+	if e.Kind != sim.Finish && e.Output > 0 && last != sim.NoTime && !b.drop(last, 1) {
+		l.violate(e, "no request of class %d had its latest token at %d ns", x.class, int64(last))
+	}
+}
+
+// remain notes a request that is alive at the end of the run.
+func (s *site) remain(x *life) {
+	s.alive++
+	if x.class >= 0 {
+		s.book(x.class).outputs += int64(x.output)
+	}
+}
+
+// balance compares the two sides of the ledger. While requests are alive, only
+// what has ended is known, and the steps may have done more.
+func (l *Laws) balance(e *sim.Event, replica int, s *site) {
+	drained := s.alive == 0
+	for class, b := range s.books {
+		if b.tokens < b.outputs || drained && b.tokens != b.outputs {
+			l.violate(e, "replica %d: steps gave %d tokens to class %d, its requests got %d", replica, b.tokens, class, b.outputs)
+		}
+		known := len(l.Config.Replicas) > 0
+		if known && (b.late < b.gapsOver || drained && b.late != b.gapsOver) {
+			l.violate(e, "replica %d: steps gave %d gaps over the target to class %d, its requests had %d", replica, b.late, class, b.gapsOver)
+		}
+	}
+	if s.computed < s.pairs.lo || drained && s.computed > s.pairs.hi {
+		l.violate(e, "replica %d: steps computed %d pairs of positions, its requests needed %d to %d", replica, s.computed, s.pairs.lo, s.pairs.hi)
+	}
+}
