@@ -50,26 +50,48 @@ func decodeOldest(v sim.View, p *sim.Plan) {
 // memory for the longest output the request may have. It returns false if
 // nobody else should be admitted in this pass.
 func admitWhole(v sim.View, p *sim.Plan, s *sim.Sequence, reserve bool) bool {
+	if reserve {
+		return admitReserved(v, p, s, false)
+	}
 	if s.Pending() > v.Limits.MaxBatchTokens {
 		p.Reject(s, RejectBatchTokens)
 		return true
 	}
-	if !reserve || v.Limits.Blocks == math.MaxInt {
+	return p.Add(s, s.Pending())
+}
+
+// admitReserved admits s with its whole prompt and memory for the longest
+// output it may have, or for as many positions as the model has. It returns
+// false if nobody else should be admitted in this pass.
+func admitReserved(v sim.View, p *sim.Plan, s *sim.Sequence, modelLen bool) bool {
+	if s.Pending() > v.Limits.MaxBatchTokens {
+		p.Reject(s, RejectBatchTokens)
+		return true
+	}
+	if v.Limits.Blocks == math.MaxInt {
 		return p.Add(s, s.Pending())
 	}
 	longest := s.MaxOutput()
-	if room := max(v.Limits.MaxModelLen-s.Prompt(), 1); longest == 0 || longest > room {
+	if room := max(v.Limits.MaxModelLen-s.Prompt(), 1); modelLen || longest == 0 || longest > room {
 		longest = room
 	}
 	// The KV of the last token is never stored.
 	tokens := s.Prompt() + longest - 1
+	if modelLen {
+		tokens = v.Limits.MaxModelLen
+	}
 	switch {
-	case s.MaxOutput() == 0 && v.Limits.MaxModelLen == math.MaxInt:
+	case (modelLen || s.MaxOutput() == 0) && v.Limits.MaxModelLen == math.MaxInt:
 		p.Reject(s, RejectUnboundedOutput)
 		return true
 	case (tokens-1)/v.Limits.BlockTokens+1 > v.Limits.Blocks:
 		p.Reject(s, sim.RejectKVCapacity)
 		return true
 	}
-	return p.Reserve(s, tokens-s.Context()) && p.Add(s, s.Pending())
+	if s.Pending() > p.Room() {
+		return p.Add(s, s.Pending()) // which says no
+	}
+	// What the prefix cache has of s is not pending, and needs no growth.
+	have := s.Prompt() + s.Generated() - s.Pending()
+	return p.Reserve(s, tokens-have) && p.Add(s, s.Pending())
 }

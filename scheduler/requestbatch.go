@@ -18,6 +18,9 @@ type RequestBatch struct {
 	Padded bool
 	// FreeAtEnd frees memory only when the whole batch has ended.
 	FreeAtEnd bool
+	// ModelLen reserves MaxModelLen positions for every request, whatever its
+	// own limit.
+	ModelLen bool
 
 	rows int
 }
@@ -42,7 +45,7 @@ func (b *RequestBatch) form(v sim.View, p *sim.Plan) {
 	longest, sum := 0, 0
 	b.rows = 0
 	for s := range v.Waiting.All() {
-		if b.Size > 0 && b.rows == b.Size || !admitWhole(v, p, s, true) {
+		if b.Size > 0 && b.rows == b.Size || !admitReserved(v, p, s, b.ModelLen) {
 			break
 		}
 		if s.State() != sim.Running {

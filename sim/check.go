@@ -1,15 +1,21 @@
 package sim
 
-import "fmt"
+import (
+	"fmt"
+
+	"servesim/sim/kv"
+)
 
 // recount compares the replica's running sums with a count over its
 // sequences. It is what Config.Check does after every pass.
 func (st *Stepper) recount() error {
 	var owned, context, members, crossing, pending int
 	for s := range st.running.all {
-		owned += s.Blocks()
-		if s.Blocks() < st.pool.Blocks(s.Context()) {
-			return st.differs(fmt.Sprintf("blocks of request %d", s.req.ID), s.Blocks(), st.pool.Blocks(s.Context()))
+		if !s.hashed {
+			owned += s.Blocks()
+		}
+		if s.Blocks() < st.memory.Blocks(s.Context()) {
+			return st.differs(fmt.Sprintf("blocks of request %d", s.req.ID), s.Blocks(), st.memory.Blocks(s.Context()))
 		}
 		if s.member.in {
 			members++
@@ -23,8 +29,13 @@ func (st *Stepper) recount() error {
 		}
 	}
 	for s := range st.waiting.all {
-		owned += s.Blocks()
-		pending += s.Pending()
+		if !s.hashed {
+			owned += s.Blocks()
+		}
+		pending += s.uncomputed()
+	}
+	if err := st.recountCache(); err != nil {
+		return err
 	}
 	for _, n := range st.cohort.crossing {
 		crossing += n
@@ -33,13 +44,13 @@ func (st *Stepper) recount() error {
 		what      string
 		got, want int
 	}{
-		{"owned blocks", st.pool.Owned(), owned + st.retained.blocks},
+		{"blocks owned by count", st.counted(), owned + st.retained.blocks},
 		{"members", st.cohort.n, members},
 		{"context", st.cohort.context, context},
 		{"Load.PendingPrompt", st.load.PendingPrompt, pending},
 		{"Load.Waiting", st.load.Waiting, st.waiting.n},
 		{"Load.Running", st.load.Running, st.running.n},
-		{"Load.FreeBlocks", st.load.FreeBlocks, st.pool.Free()},
+		{"Load.FreeBlocks", st.load.FreeBlocks, st.memory.Free()},
 	} {
 		if c.got != c.want {
 			return st.differs(c.what, c.got, c.want)
@@ -53,4 +64,37 @@ func (st *Stepper) recount() error {
 
 func (st *Stepper) differs(what string, got, want int) error {
 	return fmt.Errorf("sim: Config.Check: replica %d at %v: %s: %d, recounted %d", st.index, st.hub.now, what, got, want)
+}
+
+// counted returns the blocks that sequences without hashes own.
+func (st *Stepper) counted() int {
+	if c := st.memory.cache; c != nil {
+		return c.Anonymous()
+	}
+	return st.memory.Owned()
+}
+
+// recountCache lets the prefix cache recount itself over the tables in use.
+func (st *Stepper) recountCache() error {
+	if st.memory.cache == nil {
+		return nil
+	}
+	err := st.memory.cache.Check(func(yield func(*kv.Table) bool) {
+		for _, l := range []*list{&st.running, &st.waiting.list} {
+			for s := range l.all {
+				if s.hashed && s.table.Len() > 0 && !yield(&s.table) {
+					return
+				}
+			}
+		}
+		for i := range st.retained.tables {
+			if !yield(&st.retained.tables[i]) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("sim: Config.Check: replica %d at %v: %w", st.index, st.hub.now, err)
+	}
+	return nil
 }

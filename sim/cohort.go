@@ -20,6 +20,9 @@ type cohort struct {
 	crossing []int
 	phase    int
 
+	hashed [][]*Sequence // hashed members, by the phase at which a block of tokens is full and the next begins; nil without prefix cache
+	listed int           // number of those
+
 	due     [dueBuckets]*Sequence // members by the step at which something happens to them, mod dueBuckets
 	joiners []*Sequence           // members that have not had a token as members; nil where one left
 
@@ -46,14 +49,18 @@ type memberLinks struct {
 	from       int64 // planned when it joined
 	due        int64 // ended at which to look at it; 0 for never
 	finish     int64 // ended at which it has all its tokens; 0 for never
+	list, spot int32 // phase and index in hashed, if it is hashed
 	oversBase  int64 // overs of its class when it settled
 	prev, next *Sequence
 }
 
-func (c *cohort) init(blockTokens, classes int, log bool) {
+func (c *cohort) init(blockTokens, classes int, log, hashes bool) {
 	c.crossing = make([]int, blockTokens)
 	c.settled = make([]int, classes)
 	c.overs = make([]int64, classes)
+	if hashes {
+		c.hashed = make([][]*Sequence, blockTokens)
+	}
 	if log {
 		c.log = &stepLog{}
 	}
@@ -68,6 +75,9 @@ func (c *cohort) join(s *Sequence) {
 	c.n++
 	c.context += s.computed
 
+	if s.hashed {
+		c.list(s)
+	}
 	left := s.output - s.generated
 	if s.output != unbounded {
 		m.finish = c.planned + int64(left)
@@ -85,6 +95,30 @@ func (c *cohort) join(s *Sequence) {
 	if m.due > 0 {
 		c.schedule(s)
 	}
+}
+
+// list puts a hashed member where its blocks fill up.
+func (c *cohort) list(s *Sequence) {
+	n := len(c.hashed)
+	phase := (c.phase + (n-s.computed%n)%n) % n
+	s.member.list, s.member.spot = int32(phase), int32(len(c.hashed[phase]))
+	c.hashed[phase] = append(c.hashed[phase], s)
+	c.listed++
+}
+
+// fills reports whether the next decode step completes a block of a hashed
+// member.
+func (c *cohort) fills() bool {
+	return c.listed > 0 && len(c.hashed[(c.phase+1)%len(c.hashed)]) > 0
+}
+
+func (c *cohort) unlist(s *Sequence) {
+	l := c.hashed[s.member.list]
+	last := l[len(l)-1]
+	l[s.member.spot] = last
+	last.member.spot = s.member.spot
+	c.hashed[s.member.list] = l[:len(l)-1]
+	c.listed--
 }
 
 // cross lets s need a new block after room more decode steps, and after every
@@ -121,6 +155,9 @@ func (c *cohort) leave(s *Sequence) {
 	}
 	if m.due > 0 {
 		c.unschedule(s)
+	}
+	if s.hashed {
+		c.unlist(s)
 	}
 	s.blocks = s.Blocks()
 	s.generated, s.computed = s.Generated(), s.Context()

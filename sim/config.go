@@ -57,6 +57,10 @@ type Replica struct {
 	BlockTokens int
 	// Growth says how many blocks must be free for a decode.
 	Growth Growth
+	// PrefixCache shares blocks between requests that have a Prefix, and keeps
+	// their content until it is overwritten. Blocks of a prompt can be found
+	// as soon as the step that computes them is planned.
+	PrefixCache bool
 	// MaxSeqs limits the running sequences; 0 means no limit.
 	MaxSeqs int
 	// MaxBatchTokens limits the positions of one step; 0 means no limit.
@@ -104,6 +108,9 @@ type Result struct {
 	// PrefillTokens counts the positions computed in chunks, DecodePositions
 	// those of decode rows, to which a prompt with one position left belongs.
 	PrefillTokens, DecodePositions int64
+	// PrefixHits counts the positions that the prefix cache had when requests
+	// were first admitted.
+	PrefixHits int64
 	// Recompute counts the positions whose KV was lost to preemptions.
 	Recompute int64
 	// End is the instant of the last event, or Until.

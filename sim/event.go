@@ -72,11 +72,12 @@ const (
 	RejectZeroOutput   = "zero_output"
 	RejectDuplicateID  = "duplicate_id"
 	RejectUnknownClass = "unknown_class"
-	RejectBadField     = "bad_field"             // a negative field, or a length above 2^40
-	RejectModelLen     = "exceeds_max_model_len" // the prompt alone is longer
-	RejectKVCapacity   = "exceeds_kv_capacity"   // the prompt alone needs more blocks than there are
-	RejectOutOfKV      = "out_of_kv"             // alone in the cache and cannot grow
-	RejectNoRoute      = "no_route"              // the router returned no replica
+	RejectPrefixBlock  = "incompatible_prefix_block" // hashes of a block size that cannot be converted
+	RejectBadField     = "bad_field"                 // a negative field, or a length above 2^40
+	RejectModelLen     = "exceeds_max_model_len"     // the prompt alone is longer
+	RejectKVCapacity   = "exceeds_kv_capacity"       // the prompt alone needs more blocks than there are
+	RejectOutOfKV      = "out_of_kv"                 // alone in the cache and cannot grow
+	RejectNoRoute      = "no_route"                  // the router returned no replica
 )
 
 // Event is something that happened at an instant. It is a value; the slices
@@ -104,7 +105,8 @@ type Event struct {
 	Took       time.Duration // the step lasted from Time-Took to Time
 	Batch      Batch
 	Gaps       []GapGroup // gaps between tokens that ended with this step
-	Tokens     int        // tokens sampled by this step, first tokens included
+	Tokens     int32      // tokens sampled by this step, first tokens included
+	Cached     int32      // Admit: positions found in the prefix cache
 	FreeBlocks int        // KV blocks free while the step ran
 	Waiting    int32      // sequences waiting when the step started
 	Running    int32      // sequences running when the step started
@@ -141,6 +143,10 @@ func (e Event) String() string {
 	}
 	s := fmt.Sprintf("%d r%d %v #%d id %d", int64(e.Time), e.Replica, e.Kind, e.Serial, e.ID)
 	switch e.Kind {
+	case Admit:
+		if e.Cached > 0 {
+			s += fmt.Sprintf(" cached %d", e.Cached)
+		}
 	case Arrive:
 		s += fmt.Sprintf(" class %d prompt %d", e.Class, e.Prompt)
 	case Finish, Reject, Abort:

@@ -85,6 +85,8 @@ func (h *hub) faulty(r *Request) string {
 		return RejectBadField
 	case r.Output == 0 && !h.byHand:
 		return RejectZeroOutput
+	case len(r.Prefix) > 0 && r.PrefixBlock < 1:
+		return RejectBadField
 	case h.live[r.ID] != nil:
 		return RejectDuplicateID
 	}
@@ -97,7 +99,7 @@ func (h *hub) fresh(r Request) *Sequence {
 	if n := len(h.idle); n > 0 {
 		s = h.idle[n-1]
 		h.idle = h.idle[:n-1]
-		*s = Sequence{times: s.times[:0]}
+		*s = Sequence{times: s.times[:0], chain: s.chain[:0], table: s.table}
 	} else {
 		s = new(Sequence)
 	}
@@ -128,6 +130,9 @@ func (h *hub) end(s *Sequence, kind Kind, reason string) {
 	if h.ended != nil {
 		h.ended(Completion{Request: s.req, Serial: s.serial, Kind: kind, Reason: reason, End: h.now, Output: s.generated, Timeline: s.timeline})
 	}
+	if s.hashed {
+		s.home.memory.cache.FreeTable(&s.table) // forgets its lookup too
+	}
 	s.state, s.serial, s.home = Ended, 0, nil
 	h.idle = append(h.idle, s)
 }
@@ -149,7 +154,7 @@ func (h *hub) stepped(st *Stepper, tokens int) {
 	if len(h.observers) > 0 {
 		h.emit(Event{
 			Time: h.now, Kind: StepEnd, Replica: st.index,
-			Step: st.steps, Took: f.took, Batch: f.batch, Gaps: st.gaps, Tokens: tokens,
+			Step: st.steps, Took: f.took, Batch: f.batch, Gaps: st.gaps, Tokens: int32(tokens),
 			FreeBlocks: f.free, Waiting: f.waiting, Running: f.running,
 		})
 	}

@@ -85,11 +85,11 @@ func (p *Plan) Slots() int {
 }
 
 // Free returns the KV blocks that are free.
-func (p *Plan) Free() int { return p.st.pool.Free() }
+func (p *Plan) Free() int { return p.st.memory.Free() }
 
 // Need returns the KV blocks that s lacks for that many more positions.
 func (p *Plan) Need(s *Sequence, tokens int) int {
-	return max(0, p.st.pool.Blocks(s.Context()+tokens)-s.Blocks())
+	return p.st.memory.need(s, tokens)
 }
 
 // Fits reports whether KV blocks for that many more positions of s are free,
@@ -122,12 +122,13 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 	if tokens > p.room {
 		return p.refuse(RefusedTokens)
 	}
-	need := p.Need(s, tokens)
-	if pending == 1 && !waiting && !st.canTouch(need, need) || !st.pool.Take(need) {
+	have, need := s.have(), p.Need(s, tokens)
+	if pending == 1 && !waiting && !st.canTouch(need, need) || !st.memory.grow(s, tokens, need) {
 		return p.refuse(RefusedMemory)
 	}
 	if waiting {
 		p.admit(s)
+		s.computed, s.cached = have, have
 	}
 	p.room -= tokens
 	p.mark(s, tokens, need, len(p.adds))
@@ -161,18 +162,19 @@ func (p *Plan) AddDecodes() bool {
 	if rows > p.room {
 		return p.refuse(RefusedTokens)
 	}
-	if need > st.pool.Free() || rows > 0 && !st.canTouch(need, p.lastNeed()) {
+	if need > st.memory.Free() || rows > 0 && !st.canTouch(need, p.lastNeed()) {
 		return p.refuse(RefusedMemory)
 	}
 	if st.hub.check {
 		return p.addEachDecode()
 	}
-	st.pool.Take(need)
+	need -= st.growDecodes(p)
 	for s := st.parked.first; s != nil; s = s.links[slotActivity].next {
 		if s.Pending() == 1 && !p.planned(s) {
 			p.mark(s, 1, p.Need(s, 1), -1)
 		}
 	}
+	st.memory.Take(need)
 	p.all, p.allAt = true, len(p.adds)
 	p.room -= rows
 	p.decodes += rows
@@ -219,7 +221,7 @@ func (p *Plan) Preempt(s *Sequence) {
 	p.takeBack(s)
 	lost := s.Context()
 	st.release(s)
-	s.computed = 0
+	s.computed, s.cached = 0, 0
 	if admitted {
 		p.changes[s.pass.change].s = nil
 		s.state = s.pass.from
@@ -265,21 +267,37 @@ func (p *Plan) takeBack(s *Sequence) {
 		p.room++
 		p.decodes--
 	}
-	st.pool.Give(blocks)
+	if !s.hashed { // a table gives its blocks back as a whole
+		st.memory.Give(blocks)
+	}
 }
 
 // Reserve takes the KV blocks that s lacks for that many more positions, so
 // that it can grow to there without asking. It returns false if they are not
-// free. A waiting sequence keeps them only if it is admitted in the same pass.
+// free, or if s waits and no slot is. A waiting sequence keeps them only if it
+// is admitted in the same pass: a reservation that comes to nothing still
+// overwrites what the prefix cache had in those blocks.
 func (p *Plan) Reserve(s *Sequence, tokens int) bool {
 	if s.home != p.st || s.state == Ended || s.member.in || p.planned(s) {
 		panic(fmt.Sprintf("sim: Plan.Reserve for sequence %d, which decodes or is in the plan", s.serial))
 	}
-	need := p.Need(s, tokens)
-	if !p.st.pool.Take(need) {
-		return p.refuse(RefusedMemory)
+	if s.state != Running && p.Slots() < 1 {
+		return p.refuse(RefusedSlots)
 	}
-	s.blocks += need
+	if s.hashed {
+		have := s.have()
+		if p.Need(s, tokens) > p.Free() || !p.st.memory.cache.Allocate(&s.table, s.chain, have, tokens) {
+			return p.refuse(RefusedMemory)
+		}
+		p.st.load.PendingPrompt -= have - s.computed
+		s.blocks, s.computed = s.table.Len(), have
+	} else {
+		need := p.Need(s, tokens)
+		if !p.st.memory.Take(need) {
+			return p.refuse(RefusedMemory)
+		}
+		s.blocks += need
+	}
 	if s.state != Running {
 		p.reserved = append(p.reserved, s)
 	}
@@ -297,8 +315,12 @@ func (p *Plan) Retain(s *Sequence, slot, blocks bool) {
 
 // Release gives back the slots and blocks that ended sequences retained.
 func (p *Plan) Release() {
-	p.st.pool.Give(p.st.retained.blocks)
-	p.st.retained = retained{}
+	r := &p.st.retained
+	p.st.memory.Give(r.blocks)
+	for i := range r.tables {
+		p.st.memory.cache.FreeTable(&r.tables[i])
+	}
+	*r = retained{tables: r.tables[:0]}
 }
 
 // Pad makes the device compute at least that many decode rows, and that many
@@ -322,9 +344,9 @@ func (p *Plan) Reject(s *Sequence, reason string) {
 
 // Hold promises that the scheduler would plan the same decodes, and nothing
 // else, at every step end until a request arrives here, one of those that
-// decode needs a block that is not free, or one ends or is aborted while
-// another waits. The engine then repeats the step without asking. It is
-// ignored if the plan holds prompt chunks.
+// decode needs a block that is not free, or while another waits one ends or is
+// aborted, or the prefix cache changes. The engine then repeats the step
+// without asking. It is ignored if the plan holds prompt chunks.
 func (p *Plan) Hold() { p.hold = true }
 
 // Arrange puts the running sequences into that order, which holds each of them

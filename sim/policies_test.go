@@ -104,7 +104,11 @@ func naiveAdmit(p planner, id int64, reserve bool) bool {
 	if refBlocks(prompt+longest-1, size) > blocks {
 		return gone(sim.RejectKVCapacity)
 	}
-	return p.reserve(id, prompt+longest-1) && p.add(id, p.pending(id))
+	if p.pending(id) > p.room() {
+		return p.add(id, p.pending(id))
+	}
+	have := prompt + p.generated(id) - p.pending(id)
+	return p.reserve(id, prompt+longest-1-have) && p.add(id, p.pending(id))
 }
 
 // naiveDecode gives one position to every decode, oldest first, and evicts

@@ -33,6 +33,7 @@ type planner interface {
 	waiting() []int64
 	running() []int64
 	pending(id int64) int
+	generated(id int64) int
 	maxOutput(id int64) (prompt, maxOutput int)
 	room() int
 	refusal() sim.Refusal
@@ -70,6 +71,9 @@ func serials(list []*refSeq) (out []int64) {
 func (p *refPass) waiting() []int64     { return serials(p.r.waiting) }
 func (p *refPass) running() []int64     { return serials(p.r.running) }
 func (p *refPass) pending(id int64) int { return p.find(id).pending() }
+func (p *refPass) generated(id int64) int {
+	return p.find(id).generated
+}
 func (p *refPass) room() int            { return p.left }
 func (p *refPass) refusal() sim.Refusal { return p.why }
 func (p *refPass) isRunning(id int64) bool {
@@ -85,6 +89,9 @@ func (p *refPass) limits() (int, int, int, int) {
 }
 
 func (p *refPass) need(s *refSeq, tokens int) int {
+	if s.cache != nil {
+		return s.cache.Need(&s.table, s.have()+tokens, 0)
+	}
 	return max(0, refBlocks(s.computed+tokens, p.r.cfg.BlockTokens)-s.blocks)
 }
 
@@ -101,12 +108,14 @@ func (p *refPass) add(id int64, tokens int) bool {
 	if tokens > p.left {
 		return p.refuse(sim.RefusedTokens)
 	}
-	n := p.need(s, tokens)
-	if n > r.free || r.cfg.Growth == sim.TouchedGrowth && s.state == sim.Running && s.pending() == 1 && r.free < 1 {
+	have, n := s.have(), p.need(s, tokens)
+	if n > r.free() || r.cfg.Growth == sim.TouchedGrowth && s.state == sim.Running && s.pending() == 1 && r.free() < 1 {
 		return p.refuse(sim.RefusedMemory)
 	}
-	r.free -= n
-	s.blocks += n
+	r.grow(s, tokens, n)
+	if s.state != sim.Running {
+		s.computed, s.cached = have, have
+	}
 	s.taken, s.tokens = n, tokens
 	p.left -= tokens
 	p.order = append(p.order, s)
@@ -133,7 +142,7 @@ func (p *refPass) addDecodes() bool {
 	if rows > p.left {
 		return p.refuse(sim.RefusedTokens)
 	}
-	free := p.r.free
+	free := p.r.free()
 	for _, s := range decodes {
 		n := p.need(s, 1)
 		if n > free || p.r.cfg.Growth == sim.TouchedGrowth && free < 1 {
@@ -165,10 +174,13 @@ func (p *refPass) preempt(id int64) {
 	} else {
 		s.state = sim.Preempted
 		s.preempted++
+		if s.evictions++; s.evictions > 1000 {
+			p.e.gaveUp = true
+		}
 		p.changes = append(p.changes, refChange{kind: sim.Preempt, s: s})
 	}
 	least := refBlocks(s.req.Prompt+s.generated, r.cfg.BlockTokens)
-	if r.cfg.Growth == sim.TouchedGrowth && r.free == r.usable {
+	if r.cfg.Growth == sim.TouchedGrowth && r.free() == r.usable {
 		least++
 	}
 	if least > r.usable {
@@ -180,12 +192,21 @@ func (p *refPass) preempt(id int64) {
 
 func (p *refPass) reserve(id int64, tokens int) bool {
 	s := p.find(id)
+	if s.state != sim.Running && p.r.cfg.MaxSeqs > 0 && len(p.r.running) >= p.r.cfg.MaxSeqs {
+		return p.refuse(sim.RefusedSlots)
+	}
 	n := p.need(s, tokens)
-	if n > p.r.free {
+	if n > p.r.free() {
 		return p.refuse(sim.RefusedMemory)
 	}
-	p.r.free -= n
-	s.blocks += n
+	if s.cache != nil {
+		have := s.have()
+		s.cache.Allocate(&s.table, s.req.Prefix, have, tokens)
+		s.computed, s.blocks = have, s.table.Len()
+	} else {
+		p.r.take(n)
+		s.blocks += n
+	}
 	p.reserved = append(p.reserved, s)
 	return true
 }
@@ -193,8 +214,12 @@ func (p *refPass) reserve(id int64, tokens int) bool {
 func (p *refPass) retain(id int64) { p.find(id).keep = true }
 
 func (p *refPass) release() {
-	p.r.free += p.r.retained
+	p.r.take(-p.r.retained)
 	p.r.retained = 0
+	for _, t := range p.r.tables {
+		p.r.cache.FreeTable(t)
+	}
+	p.r.tables = nil
 }
 
 func (p *refPass) pad(rows, promptTokens int) { p.padRows, p.padTo = rows, promptTokens }
@@ -210,8 +235,12 @@ func (p *refPass) commit() (changed bool) {
 	e, r := p.e, p.r
 	for _, s := range p.reserved {
 		if s.state != sim.Running {
-			r.free += s.blocks
-			s.blocks = 0
+			if s.cache != nil {
+				s.cache.FreeTable(&s.table)
+			} else {
+				r.take(-s.blocks)
+			}
+			s.blocks, s.computed = 0, 0
 		}
 	}
 	for _, c := range p.changes {
@@ -249,7 +278,7 @@ func (p *refPass) commit() (changed bool) {
 	r.took = max(1, r.cfg.CostModel.StepTime(r.batch))
 	r.end = e.now.Add(r.took)
 	r.busy = true
-	r.nFree, r.nWait, r.nRun = r.free, len(r.waiting), len(r.running)
+	r.nFree, r.nWait, r.nRun = r.free(), len(r.waiting), len(r.running)
 	e.push(refPending{at: r.end, kind: 0, replica: r.index})
 	return changed
 }
@@ -288,6 +317,7 @@ func listed(l sim.List) (out []int64) {
 func (b *bridged) waiting() []int64                  { return listed(b.v.Waiting) }
 func (b *bridged) running() []int64                  { return listed(b.v.Running) }
 func (b *bridged) pending(id int64) int              { return b.seqs[id].Pending() }
+func (b *bridged) generated(id int64) int            { return b.seqs[id].Generated() }
 func (b *bridged) room() int                         { return b.p.Room() }
 func (b *bridged) refusal() sim.Refusal              { return b.p.Refusal() }
 func (b *bridged) isRunning(id int64) bool           { return b.seqs[id].State() == sim.Running }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"servesim/sim"
+	"servesim/sim/kv"
 )
 
 // This file is a second engine: the same rules, written the slow and obvious
@@ -29,6 +30,7 @@ type refSeq struct {
 	last      sim.Time
 	timeline  sim.Timeline
 	preempted int
+	evictions int // since its last token
 	over      int
 	keep      bool
 	times     []sim.Time
@@ -40,9 +42,22 @@ type refSeq struct {
 	from     sim.State
 
 	chunk bool // a prompt chunk of it is in flight
+
+	cache  *kv.Cache // of its replica, if it has hashes
+	table  kv.Table
+	cached int
 }
 
-func (s *refSeq) pending() int { return s.req.Prompt + s.generated - s.computed }
+func (s *refSeq) pending() int { return s.req.Prompt + s.generated - s.have() }
+
+// have returns what needs no computation. The prefix cache is the one part
+// that both engines use: package kv tests it against a naive model.
+func (s *refSeq) have() int {
+	if s.cache == nil || s.state == sim.Running || s.table.Len() > 0 || s.req.NoPrefixRead {
+		return s.computed
+	}
+	return s.cache.Lookup(&s.table, s.req.Prefix, s.req.Prompt+s.generated) * s.cache.BlockTokens()
+}
 
 // refReplica is one engine instance.
 type refReplica struct {
@@ -50,9 +65,11 @@ type refReplica struct {
 	index    int
 	waiting  []*refSeq
 	running  []*refSeq
-	free     int
+	cache    *kv.Cache
+	counted  int // free blocks, without a cache
 	usable   int
 	retained int
+	tables   []*kv.Table
 	ranks    int
 	steps    int64
 
@@ -91,13 +108,14 @@ type refEngine struct {
 	now      sim.Time
 	log      []string
 	dirty    map[int]bool
+	gaveUp   bool // somebody was evicted a thousand times without a token
 }
 
 func refBlocks(tokens, size int) int { return (tokens + size - 1) / size }
 
 // refRun simulates reqs with the given policy per replica and returns the
 // event log, without the end event.
-func refRun(cfg sim.Config, policies []policy, reqs []sim.Request) (log []string, stuck bool) {
+func refRun(cfg sim.Config, policies []policy, reqs []sim.Request) (log []string, stuck, gaveUp bool) {
 	e := &refEngine{cfg: cfg, classes: cfg.Classes}
 	if len(e.classes) == 0 {
 		e.classes = []sim.Class{{}}
@@ -110,10 +128,19 @@ func refRun(cfg sim.Config, policies []policy, reqs []sim.Request) (log []string
 		if r.KVBlocks > 0 {
 			usable = r.KVBlocks - r.ReservedBlocks
 		}
-		e.replicas = append(e.replicas, &refReplica{cfg: r, index: i, free: usable, usable: usable, policy: policies[i]})
+		ref := &refReplica{cfg: r, index: i, counted: usable, usable: usable, policy: policies[i]}
+		if r.PrefixCache {
+			total := r.KVBlocks
+			if total == 0 {
+				total = math.MaxInt32
+			}
+			ref.cache = kv.NewCache(total, r.ReservedBlocks, r.BlockTokens)
+			ref.usable = ref.cache.Usable()
+		}
+		e.replicas = append(e.replicas, ref)
 	}
 	next := 0
-	for {
+	for !e.gaveUp {
 		at := sim.Never
 		if next < len(reqs) {
 			at = reqs[next].Arrival
@@ -153,7 +180,7 @@ func refRun(cfg sim.Config, policies []policy, reqs []sim.Request) (log []string
 			}
 		}
 	}
-	return e.log, len(e.live) > 0
+	return e.log, len(e.live) > 0, e.gaveUp
 }
 
 // earliest returns the index of the first pending event due now, or -1.
@@ -169,6 +196,38 @@ func (e *refEngine) earliest() int {
 		}
 	}
 	return best
+}
+
+func (r *refReplica) free() int {
+	if r.cache != nil {
+		return r.cache.Free()
+	}
+	return r.counted
+}
+
+// take takes n blocks by count; a negative n gives them back.
+func (r *refReplica) take(n int) {
+	switch {
+	case r.cache == nil:
+		r.counted -= n
+	case n < 0:
+		r.cache.Give(-n)
+	case !r.cache.Take(n):
+		panic("reference: blocks are short")
+	}
+}
+
+// grow takes the blocks of s for that many more positions.
+func (r *refReplica) grow(s *refSeq, tokens, need int) {
+	if s.cache == nil {
+		r.take(need)
+		s.blocks += need
+		return
+	}
+	if !s.cache.Allocate(&s.table, s.req.Prefix, s.have()+tokens, 0) {
+		panic("reference: blocks are short")
+	}
+	s.blocks = s.table.Len()
 }
 
 func (e *refEngine) push(p refPending) {
@@ -239,9 +298,12 @@ func (e *refEngine) arrive(r sim.Request) {
 func (e *refEngine) loads() []sim.Load {
 	var out []sim.Load
 	for _, r := range e.replicas {
-		l := sim.Load{Waiting: len(r.waiting), Running: len(r.running), FreeBlocks: r.free, Blocks: r.usable}
+		l := sim.Load{Waiting: len(r.waiting), Running: len(r.running), FreeBlocks: r.free(), Blocks: math.MaxInt}
+		if r.cfg.KVBlocks > 0 {
+			l.Blocks = r.usable
+		}
 		for _, s := range r.waiting {
-			l.PendingPrompt += s.pending()
+			l.PendingPrompt += s.req.Prompt + s.generated - s.computed
 		}
 		for _, s := range r.running {
 			if s.pending() > 1 || s.chunk {
@@ -287,6 +349,9 @@ func (e *refEngine) enter(s *refSeq) {
 	if l := r.cfg.MaxModelLen; l > 0 && max(1, l-s.req.Prompt) <= s.output {
 		s.output, s.reason = max(1, l-s.req.Prompt), sim.FinishLength
 	}
+	if r.cache != nil && len(s.req.Prefix) > 0 {
+		s.cache = r.cache
+	}
 	s.replica, s.state, s.timeline.Queued = r.index, sim.Waiting, e.now
 	r.enqueue(s, false)
 	e.emit(s, sim.Queue, "")
@@ -324,10 +389,18 @@ func (r *refReplica) drop(s *refSeq) {
 	} else {
 		r.waiting = slices.DeleteFunc(r.waiting, same)
 	}
-	if s.keep && s.state == sim.Running {
+	keep := s.keep && s.state == sim.Running
+	switch {
+	case s.cache != nil && keep:
+		table := s.table
+		s.table = kv.Table{}
+		r.tables = append(r.tables, &table)
+	case s.cache != nil:
+		s.cache.FreeTable(&s.table)
+	case keep:
 		r.retained += s.blocks
-	} else {
-		r.free += s.blocks
+	default:
+		r.take(-s.blocks)
 	}
 	s.blocks = 0
 }
@@ -345,7 +418,11 @@ func (e *refEngine) finish(s *refSeq, kind sim.Kind, reason string) {
 }
 
 func (e *refEngine) emit(s *refSeq, kind sim.Kind, reason string) {
-	e.log = append(e.log, sim.Event{Time: e.now, Kind: kind, Replica: int32(s.replica), Serial: s.serial, ID: s.req.ID,
+	cached := 0
+	if kind == sim.Admit {
+		cached = s.cached
+	}
+	e.log = append(e.log, sim.Event{Time: e.now, Kind: kind, Cached: int32(cached), Replica: int32(s.replica), Serial: s.serial, ID: s.req.ID,
 		Class: s.req.Class, Prompt: s.req.Prompt, Output: s.generated, Timeline: s.timeline,
 		Preemptions: int32(s.preempted), GapsOver: int32(s.over), Reason: reason}.String())
 	if kind == sim.Finish || kind == sim.Abort || kind == sim.Reject {
@@ -356,7 +433,7 @@ func (e *refEngine) emit(s *refSeq, kind sim.Kind, reason string) {
 // plan runs one pass and starts the step.
 func (e *refEngine) plan(r *refReplica) {
 	again := false
-	if len(r.waiting) == 0 && len(r.running) == 0 && r.retained == 0 {
+	if len(r.waiting) == 0 && len(r.running) == 0 && r.retained == 0 && len(r.tables) == 0 {
 		return
 	}
 	r.passes++
@@ -388,6 +465,7 @@ func (e *refEngine) endStep(r *refReplica) {
 		}
 		tokens++
 		s.generated++
+		s.evictions = 0
 		s.times = append(s.times, e.now)
 		n := news{first: s.timeline.FirstToken < 0, done: s.generated >= s.output}
 		if n.first {
@@ -420,5 +498,5 @@ func (e *refEngine) endStep(r *refReplica) {
 		return cmp.Or(cmp.Compare(a.Prev, b.Prev), cmp.Compare(a.Class, b.Class))
 	})
 	e.log = append(e.log, sim.Event{Time: e.now, Kind: sim.StepEnd, Replica: int32(r.index), Step: r.steps, Took: r.took, Batch: r.batch,
-		Gaps: groups, Tokens: tokens, FreeBlocks: r.nFree, Waiting: int32(r.nWait), Running: int32(r.nRun)}.String())
+		Gaps: groups, Tokens: int32(tokens), FreeBlocks: r.nFree, Waiting: int32(r.nWait), Running: int32(r.nRun)}.String())
 }

@@ -7,23 +7,20 @@ func (st *Stepper) init(h *hub, index int, r Replica, load *Load) {
 		r.BlockTokens = DefaultBlockTokens
 	}
 	st.hub, st.index, st.cfg, st.load = h, int32(index), r, load
-	st.pool = kv.Unlimited(r.BlockTokens)
-	if r.KVBlocks > 0 {
-		st.pool = kv.NewPool(r.KVBlocks, r.ReservedBlocks, r.BlockTokens)
-	}
+	st.memory.init(&r)
 	st.limits = Limits{
 		MaxSeqs:        orMax(r.MaxSeqs),
 		MaxBatchTokens: orMax(r.MaxBatchTokens),
 		MaxModelLen:    orMax(r.MaxModelLen),
-		Blocks:         st.pool.Usable(),
+		Blocks:         orMax(max(0, r.KVBlocks-r.ReservedBlocks)),
 		BlockTokens:    r.BlockTokens,
 	}
 	st.waiting.order = r.Order
 	st.prefilling.slot, st.parked.slot = slotActivity, slotActivity
-	st.cohort.init(r.BlockTokens, len(h.classes), h.tokenTimes)
+	st.cohort.init(r.BlockTokens, len(h.classes), h.tokenTimes, r.PrefixCache)
 	st.plan.st = st
 	st.wakeAt = Never
-	*load = Load{FreeBlocks: st.pool.Free(), Blocks: st.pool.Usable()}
+	*load = Load{FreeBlocks: st.memory.Free(), Blocks: st.limits.Blocks}
 }
 
 // refuses returns why a request can never run here, or "".
@@ -31,9 +28,27 @@ func (st *Stepper) refuses(r *Request) string {
 	switch {
 	case r.Prompt > st.limits.MaxModelLen:
 		return RejectModelLen
-	case st.pool.Blocks(r.Prompt) > st.pool.Usable():
+	case st.memory.Blocks(r.Prompt) > st.memory.Usable():
 		return RejectKVCapacity
 	}
+	return ""
+}
+
+// take readies s for this replica: its length, its hashes.
+func (st *Stepper) take(s *Sequence) (rejected string) {
+	if reason := st.refuses(&s.req); reason != "" {
+		return reason
+	}
+	s.output, _ = s.req.length(st.limits.MaxModelLen)
+	if st.memory.cache == nil || len(s.req.Prefix) == 0 {
+		return ""
+	}
+	var err error
+	s.chain, err = kv.Convert(s.chain[:0], s.req.Prefix, s.req.PrefixBlock, st.limits.BlockTokens, s.req.Prompt+s.req.Output)
+	if err != nil {
+		return RejectPrefixBlock
+	}
+	s.hashed = true
 	return ""
 }
 
@@ -41,7 +56,6 @@ func (st *Stepper) refuses(r *Request) string {
 func (st *Stepper) submit(s *Sequence) {
 	s.home = st
 	s.state = Waiting
-	s.output, _ = s.req.length(st.limits.MaxModelLen)
 	s.timeline.Queued = st.hub.now
 	st.enqueue(s, false)
 	st.holding = false
@@ -50,35 +64,35 @@ func (st *Stepper) submit(s *Sequence) {
 
 func (st *Stepper) enqueue(s *Sequence, front bool) {
 	st.waiting.push(s, front)
-	st.load.PendingPrompt += s.Pending()
+	st.load.PendingPrompt += s.uncomputed()
 	st.load.Waiting = st.waiting.n
 }
 
 func (st *Stepper) dequeue(s *Sequence) {
 	st.waiting.remove(s)
-	st.load.PendingPrompt -= s.Pending()
+	st.load.PendingPrompt -= s.uncomputed()
 	st.load.Waiting = st.waiting.n
 }
 
 // hopeless reports whether s, just evicted, could not go on even alone.
 func (st *Stepper) hopeless(s *Sequence) bool {
-	need := st.pool.Blocks(s.req.Prompt + s.generated)
-	if st.cfg.Growth == TouchedGrowth && st.pool.Owned() == 0 {
+	need := st.memory.Blocks(s.req.Prompt + s.generated)
+	if st.cfg.Growth == TouchedGrowth && st.memory.Owned() == 0 {
 		need++ // it was alone, and no decode is possible with every block taken
 	}
-	return need > st.pool.Usable()
+	return need > st.memory.Usable()
 }
 
 // canTouch reports whether growth by need blocks may happen when the youngest
 // sequence takes last of them: with TouchedGrowth a block must be free for each
 // sequence in its turn.
 func (st *Stepper) canTouch(need, last int) bool {
-	return st.cfg.Growth == ExactGrowth || st.pool.Free()-(need-last) >= 1
+	return st.cfg.Growth == ExactGrowth || st.memory.Free()-(need-last) >= 1
 }
 
 // publishLoad shows routers what the sequences occupy.
 func (st *Stepper) publishLoad() {
-	st.load.Running, st.load.FreeBlocks = st.running.n, st.pool.Free()
+	st.load.Running, st.load.FreeBlocks = st.running.n, st.memory.Free()
 }
 
 // run appends s to the running sequences.
@@ -90,12 +104,13 @@ func (st *Stepper) run(s *Sequence) {
 
 // release takes a running sequence out of its lists and frees its blocks.
 func (st *Stepper) release(s *Sequence) {
-	st.pool.Give(st.detach(s))
+	st.detach(s)
+	st.memory.Give(st.memory.forget(s))
 	s.keepSlot, s.keepBlocks = false, false
 }
 
-// detach takes a running sequence out of its lists and returns its blocks.
-func (st *Stepper) detach(s *Sequence) (blocks int) {
+// detach takes a running sequence out of its lists.
+func (st *Stepper) detach(s *Sequence) {
 	if s.member.in {
 		st.cohort.leave(s)
 	}
@@ -106,13 +121,29 @@ func (st *Stepper) detach(s *Sequence) (blocks int) {
 	case &st.parked:
 		st.parked.remove(s)
 	}
-	blocks, s.blocks = s.blocks, 0
-	return blocks
 }
 
 func (st *Stepper) stopPrefill(s *Sequence) {
 	st.prefilling.remove(s)
 	st.load.PendingPrompt -= s.Pending()
+}
+
+// retain keeps what an ended sequence was told to keep, and frees the rest.
+func (st *Stepper) retain(s *Sequence) {
+	r := &st.retained
+	if s.keepSlot {
+		r.slots++
+	}
+	switch {
+	case !s.keepBlocks:
+		st.memory.Give(st.memory.forget(s))
+	case s.hashed:
+		r.tables = append(r.tables, s.table)
+		s.table, s.blocks = kv.Table{}, 0
+	default:
+		r.blocks += s.blocks
+		s.blocks = 0
+	}
 }
 
 // leave ends a sequence that is waiting or running.
@@ -121,15 +152,8 @@ func (st *Stepper) leave(s *Sequence, kind Kind, reason string) {
 	case s.state != Running:
 		st.dequeue(s)
 	case s.keepSlot || s.keepBlocks:
-		blocks := st.detach(s)
-		if s.keepSlot {
-			st.retained.slots++
-		}
-		if s.keepBlocks {
-			st.retained.blocks += blocks
-		} else {
-			st.pool.Give(blocks)
-		}
+		st.detach(s)
+		st.retain(s)
 	default:
 		st.release(s)
 	}

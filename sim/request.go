@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"servesim/sim/kv"
+)
 
 // Request is one call to the model, as a workload describes it. It is plain
 // data and is not changed by the engine.
@@ -26,6 +30,15 @@ type Request struct {
 	// Deadline is visible to policies; the engine does not enforce it. 0
 	// means none.
 	Deadline Time
+	// Prefix is the hash chain of the request's leading full blocks of
+	// PrefixBlock tokens each: equal hashes mean equal content up to there.
+	// It may run past the prompt, so that a next turn finds the answer too.
+	// nil means that nothing is known, and nothing shared. The engine does
+	// not change it.
+	Prefix      []kv.Hash
+	PrefixBlock int
+	// NoPrefixRead stores blocks in the prefix cache but reads none.
+	NoPrefixRead bool
 	// Patience says when the client gives up.
 	Patience Patience
 }

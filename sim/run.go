@@ -340,7 +340,7 @@ func (e *engine) enter(s *Sequence) {
 		return
 	}
 	st := &e.replicas[to]
-	if reason := st.refuses(&s.req); reason != "" {
+	if reason := st.take(s); reason != "" {
 		e.end(s, Reject, reason)
 		return
 	}
@@ -395,7 +395,7 @@ func (e *engine) stuck() error {
 		}
 		if s != nil {
 			return fmt.Errorf("sim: replica %d: no progress at %v: the scheduler plans nothing with %d waiting, %d running, %d of %d blocks free; request %d (serial %d) is %v with %d positions pending, context %d, %d blocks; last refusal: %v",
-				i, e.now, st.waiting.n, st.running.n, st.pool.Free(), st.pool.Usable(),
+				i, e.now, st.waiting.n, st.running.n, st.memory.Free(), st.memory.Usable(),
 				s.req.ID, s.serial, s.state, s.Pending(), s.Context(), s.Blocks(), st.plan.refusal)
 		}
 	}

@@ -1,6 +1,10 @@
 package sim
 
-import "math"
+import (
+	"math"
+
+	"servesim/sim/kv"
+)
 
 // Sequence is a request inside a replica, as policies see it: read only, and
 // without the true output length. It is valid while the request lives; a
@@ -21,6 +25,13 @@ type Sequence struct {
 	computed  int // positions in the KV cache
 	blocks    int // KV blocks owned
 	output    int // tokens at which it ends; unbounded if outcomes decide
+	cached    int // positions found in the prefix cache at its admission
+
+	// A hashed sequence owns its blocks through table, and blocks is their
+	// number; others own blocks by count.
+	hashed bool
+	chain  []kv.Hash // of its full blocks, as far as they are known
+	table  kv.Table
 
 	member     memberLinks
 	pass       passMarks
@@ -105,18 +116,30 @@ func (s *Sequence) Context() int {
 
 // Pending returns the positions to compute before the next token is sampled:
 // the whole prompt at first, 1 while decoding, prompt and generated tokens
-// after a preemption.
+// after a preemption. What the prefix cache has of a waiting sequence is taken
+// off, also if it was put there in this pass.
 func (s *Sequence) Pending() int {
 	if s.member.in {
 		return 1
 	}
-	return s.req.Prompt + s.generated - s.computed
+	return s.req.Prompt + s.generated - s.have()
 }
+
+// uncomputed returns the positions of s that are not computed, whatever the
+// prefix cache has of them.
+func (s *Sequence) uncomputed() int { return s.req.Prompt + s.generated - s.computed }
+
+// Cached returns the positions that the prefix cache had at the latest
+// admission.
+func (s *Sequence) Cached() int { return s.cached }
 
 // Blocks returns the number of KV blocks owned.
 func (s *Sequence) Blocks() int {
-	if s.member.in {
-		return max(s.blocks, s.home.pool.Blocks(s.Context()))
+	switch {
+	case s.hashed:
+		return s.table.Len()
+	case s.member.in:
+		return max(s.blocks, s.home.memory.Blocks(s.Context()))
 	}
 	return s.blocks
 }

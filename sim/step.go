@@ -21,7 +21,7 @@ type step struct {
 
 // needsPlan reports whether a pass could do anything.
 func (st *Stepper) needsPlan() bool {
-	return st.waiting.n > 0 || st.running.n > 0 || st.retained != retained{}
+	return st.waiting.n > 0 || st.running.n > 0 || !st.retained.empty()
 }
 
 // begin starts the next step of an idle replica, if there is one.
@@ -39,16 +39,18 @@ func (st *Stepper) begin() {
 	}
 }
 
-// repeat starts the same decode step again, unless memory forbids it.
+// repeat starts the same decode step again, unless memory forbids it or
+// somebody who waits may find more of its prompt in the prefix cache.
 func (st *Stepper) repeat() bool {
 	c := &st.cohort
-	if c.n == 0 {
+	if c.n == 0 || st.waiting.n > 0 && st.cacheMoves() {
 		return false
 	}
 	need := c.crossing[c.phase]
-	if st.cfg.Growth != ExactGrowth && !st.canTouch(need, st.youngestNeed()) || !st.pool.Take(need) {
+	if need > st.memory.Free() || st.cfg.Growth != ExactGrowth && !st.canTouch(need, st.youngestNeed()) {
 		return false
 	}
+	st.memory.Take(need - st.growDecodes(nil))
 	st.step.prefill = st.step.prefill[:0]
 	st.step.chunks = st.step.chunks[:0]
 	st.launch(true, 0)
@@ -69,11 +71,18 @@ func (st *Stepper) youngestNeed() int {
 	return 0
 }
 
+// cacheMoves reports whether the prefix cache has changed since the scheduler
+// last began to look at it, or will with the next decode step.
+func (st *Stepper) cacheMoves() bool {
+	return st.memory.cache != nil && (st.seen != st.memory.version() || st.cohort.fills())
+}
+
 // pass asks the scheduler and starts the step it plans. It reports whether it
 // changed anything for the requests.
 func (st *Stepper) pass() (changed bool) {
 	p := &st.plan
 	p.reset()
+	st.seen = st.memory.version()
 	st.cfg.Scheduler.Schedule(View{
 		Now: st.hub.now, Limits: st.limits,
 		Waiting: List{&st.waiting.list}, Running: List{&st.running}, Prefilling: List{&st.prefilling},
@@ -95,8 +104,7 @@ func (st *Stepper) announce() (changed bool) {
 	p := &st.plan
 	for _, s := range p.reserved {
 		if s.state != Running {
-			st.pool.Give(s.blocks)
-			s.blocks = 0
+			st.unreserve(s)
 		}
 	}
 	for _, c := range p.changes {
@@ -108,13 +116,27 @@ func (st *Stepper) announce() (changed bool) {
 		case c.kind == Reject:
 			st.hub.end(c.s, Reject, c.reason)
 		default:
-			if c.kind == Admit && c.s.timeline.Admitted == NoTime {
-				c.s.timeline.Admitted = st.hub.now
+			e := st.event(c.kind, c.s)
+			if c.kind == Admit {
+				e.Cached = int32(c.s.cached)
+				if c.s.timeline.Admitted == NoTime {
+					c.s.timeline.Admitted, e.Timeline.Admitted = st.hub.now, st.hub.now
+					st.hub.result.PrefixHits += int64(c.s.cached)
+				}
 			}
-			st.hub.emit(st.event(c.kind, c.s))
+			st.hub.emit(e)
 		}
 	}
 	return changed
+}
+
+// unreserve takes back what a pass reserved for a sequence that still waits.
+func (st *Stepper) unreserve(s *Sequence) {
+	st.memory.Give(st.memory.forget(s))
+	if s.state != Ended {
+		st.load.PendingPrompt += s.computed
+	}
+	s.computed = 0
 }
 
 // commit moves the plan's sequences into the step and reports whether the
@@ -144,7 +166,11 @@ func (st *Stepper) commit() (decodes bool) {
 // commitOne moves one sequence outside the cohort into the step.
 func (st *Stepper) commitOne(s *Sequence, tokens int) {
 	pending := s.Pending()
-	s.blocks += s.pass.blocks
+	if s.hashed {
+		s.blocks = s.table.Len()
+	} else {
+		s.blocks += s.pass.blocks
+	}
 	if pending == 1 {
 		if st.parked.contains(s) {
 			st.parked.remove(s)
@@ -183,7 +209,7 @@ func (st *Stepper) launch(decodes bool, padPrompt int) {
 		c.plan()
 	}
 	f.batch.Padding.Rows = max(0, st.plan.padRows-f.batch.Decodes)
-	f.decodes, f.free = decodes, st.pool.Free()
+	f.decodes, f.free = decodes, st.memory.Free()
 	f.waiting, f.running = int32(st.waiting.n), int32(st.running.n)
 	f.took = st.cfg.CostModel.StepTime(f.batch)
 	if f.took < 0 || st.hub.now >= Never-Time(f.took) {

@@ -22,7 +22,7 @@ type Stepper struct {
 	limits Limits
 	load   *Load
 
-	pool       kv.Pool
+	memory     memory
 	waiting    queue
 	running    list
 	prefilling list // running with Pending > 1
@@ -37,13 +37,19 @@ type Stepper struct {
 	holding bool
 	wakeAt  Time
 	touched bool
+	seen    uint64 // version of the prefix cache when the latest pass began
 
 	ended []*Sequence // scratch of a step end
 	gaps  []GapGroup  // scratch of a step end
 }
 
 // retained is what ended sequences keep until Plan.Release.
-type retained struct{ slots, blocks int }
+type retained struct {
+	slots, blocks int
+	tables        []kv.Table
+}
+
+func (r *retained) empty() bool { return r.slots == 0 && r.blocks == 0 && len(r.tables) == 0 }
 
 // NewStepper returns the one replica of cfg, to be driven by hand. Router,
 // Admission, FollowUp, Until and MaxSteps must be zero: the caller decides
@@ -70,7 +76,7 @@ func (st *Stepper) Submit(now Time, r Request) (rejected string) {
 	if s == nil {
 		return reason
 	}
-	if reason = st.refuses(&s.req); reason != "" {
+	if reason = st.take(s); reason != "" {
 		st.hub.end(s, Reject, reason)
 		return reason
 	}
@@ -142,6 +148,9 @@ type Outcome struct {
 	// Stop ends the sequence after the token, with FinishStop unless that
 	// is its last one anyway.
 	Stop bool
+	// Prefix are the hashes of the blocks that its tokens complete, in blocks
+	// of the replica. They lengthen the request's own chain.
+	Prefix []kv.Hash
 }
 
 // Complete ends the step in flight at now. Without outcomes every sequence
@@ -188,6 +197,7 @@ func (st *Stepper) finishWith(outcomes []Outcome) error {
 		if s == nil || s.state != Running {
 			continue
 		}
+		s.chain = append(s.chain, o.Prefix...)
 		if o.Tokens == 1 {
 			if s.Pending() != 0 {
 				return fmt.Errorf("sim: Stepper.Complete: outcome %+v with %d positions pending", o, s.Pending())
@@ -249,7 +259,7 @@ func (st *Stepper) Waiting() List { return List{&st.waiting.list} }
 func (st *Stepper) Running() List { return List{&st.running} }
 
 // Free returns the KV blocks that are free.
-func (st *Stepper) Free() int { return st.pool.Free() }
+func (st *Stepper) Free() int { return st.memory.Free() }
 
 func (st *Stepper) tick(now Time) {
 	if now < st.hub.now {

@@ -110,7 +110,7 @@ func TestCommonRandomNumbers(t *testing.T) {
 	} {
 		for i, q := range collect(t, workload.Take(chatAndDocuments(1, arrivals).Requests(), n)) {
 			q.Arrival, q.Deadline = base[i].Arrival, base[i].Deadline
-			if q != base[i] {
+			if !cmp.Equal(q, base[i]) {
 				t.Fatalf("%s: request %d is %+v, want %+v", name, i, q, base[i])
 			}
 		}

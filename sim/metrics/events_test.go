@@ -93,7 +93,7 @@ func report(t testing.TB, cfg sim.Config, o metrics.Options, es []sim.Event) met
 // decodeStep is a step for nextStep to move on.
 func decodeStep(batch int) sim.Event {
 	return sim.Event{Kind: sim.StepEnd, Batch: sim.Batch{Decodes: batch, Positions: batch},
-		Gaps: []sim.GapGroup{{Count: batch}}, Tokens: batch, FreeBlocks: 400}
+		Gaps: []sim.GapGroup{{Count: batch}}, Tokens: int32(batch), FreeBlocks: 400}
 }
 
 // nextStep moves the step behind itself, of another length than before.

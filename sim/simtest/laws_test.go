@@ -39,7 +39,7 @@ func legal() []sim.Event {
 	}
 	step := func(n int64, from, to sim.Time, b sim.Batch, tokens, free, waiting, running int, gaps ...sim.GapGroup) sim.Event {
 		b.Positions = b.Decodes
-		return sim.Event{Time: to, Kind: sim.StepEnd, Step: n, Took: to.Sub(from), Batch: b, Gaps: gaps, Tokens: tokens,
+		return sim.Event{Time: to, Kind: sim.StepEnd, Step: n, Took: to.Sub(from), Batch: b, Gaps: gaps, Tokens: int32(tokens),
 			FreeBlocks: free, Waiting: int32(waiting), Running: int32(running)}
 	}
 	gap := func(prev sim.Time, class int) sim.GapGroup { return sim.GapGroup{Prev: prev, Class: class, Count: 1} }

@@ -235,7 +235,7 @@ func (l *Laws) samples(e *sim.Event, s *site, start sim.Time) {
 			lost++
 		}
 	}
-	if n := e.Batch.Samples(); e.Tokens > n || e.Tokens < n-lost {
+	if n := e.Batch.Samples(); int(e.Tokens) > n || int(e.Tokens) < n-lost {
 		l.violate(e, "%d tokens from %d samples, %d of which may be lost", e.Tokens, n, min(n, lost))
 	}
 	sum := len(s.firsts)
@@ -243,7 +243,7 @@ func (l *Laws) samples(e *sim.Event, s *site, start sim.Time) {
 		sum += g.Count
 		l.gap(e, s, g)
 	}
-	if sum != e.Tokens {
+	if sum != int(e.Tokens) {
 		l.violate(e, "%d tokens, but %d first tokens and gaps", e.Tokens, sum)
 	}
 	for _, class := range s.firsts {

@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"servesim/sim/kv"
+)
+
+// memory is the KV memory of a replica: a pool that counts blocks or, with
+// prefix caching, a cache that knows them. Sequences without hashes are counted
+// in both.
+type memory struct {
+	pool  kv.Pool
+	cache *kv.Cache
+}
+
+func (m *memory) init(r *Replica) {
+	switch {
+	case r.PrefixCache && r.KVBlocks > 0:
+		m.cache = kv.NewCache(r.KVBlocks, r.ReservedBlocks, r.BlockTokens)
+	case r.PrefixCache:
+		m.cache = kv.NewCache(math.MaxInt32, 0, r.BlockTokens)
+	case r.KVBlocks > 0:
+		m.pool = kv.NewPool(r.KVBlocks, r.ReservedBlocks, r.BlockTokens)
+	default:
+		m.pool = kv.Unlimited(r.BlockTokens)
+	}
+}
+
+func (m *memory) Usable() int {
+	if m.cache != nil {
+		return m.cache.Usable()
+	}
+	return m.pool.Usable()
+}
+
+func (m *memory) Free() int {
+	if m.cache != nil {
+		return m.cache.Free()
+	}
+	return m.pool.Free()
+}
+
+func (m *memory) Owned() int {
+	if m.cache != nil {
+		return m.cache.Owned()
+	}
+	return m.pool.Owned()
+}
+
+func (m *memory) Blocks(tokens int) int {
+	if m.cache != nil {
+		return m.cache.Blocks(tokens)
+	}
+	return m.pool.Blocks(tokens)
+}
+
+func (m *memory) Take(n int) bool {
+	if m.cache != nil {
+		return m.cache.Take(n)
+	}
+	return m.pool.Take(n)
+}
+
+func (m *memory) Give(n int) {
+	if m.cache != nil {
+		m.cache.Give(n)
+		return
+	}
+	m.pool.Give(n)
+}
+
+// version changes when lookups may have another outcome.
+func (m *memory) version() uint64 {
+	if m.cache == nil {
+		return 0
+	}
+	return m.cache.Version()
+}
+
+// need returns the blocks that s lacks for that many more positions.
+func (m *memory) need(s *Sequence, tokens int) int {
+	if s.hashed {
+		return m.cache.Need(&s.table, s.have()+tokens, 0)
+	}
+	return max(0, m.Blocks(s.Context()+tokens)-s.Blocks())
+}
+
+// grow takes the need blocks that s lacks for that many more positions. Full
+// blocks of a hashed sequence can be found from here on.
+func (m *memory) grow(s *Sequence, tokens, need int) bool {
+	if s.hashed {
+		return m.cache.Allocate(&s.table, s.chain, s.have()+tokens, 0)
+	}
+	return m.Take(need)
+}
+
+// have returns the positions of s that need no computation: its context or,
+// before its admission, what the prefix cache has of it.
+func (s *Sequence) have() int {
+	if !s.hashed || s.state == Running || s.table.Len() > 0 || s.req.NoPrefixRead {
+		return s.Context()
+	}
+	c := s.home.memory.cache
+	return c.Lookup(&s.table, s.chain, s.req.Prompt+s.generated) * c.BlockTokens()
+}
+
+// growDecodes takes a block for each hashed decode whose next position needs
+// one, and registers the blocks that they fill, in order of admission. With a
+// plan, it leaves out what that has added one by one, and adds what is parked.
+// It returns the blocks taken.
+func (st *Stepper) growDecodes(p *Plan) (taken int) {
+	c, cache := &st.cohort, st.memory.cache
+	if cache == nil {
+		return 0
+	}
+	due := append(st.ended[:0], c.hashed[c.phase]...)
+	if filling := (c.phase + 1) % len(c.hashed); filling != c.phase {
+		due = append(due, c.hashed[filling]...)
+	}
+	if p != nil {
+		due = slices.DeleteFunc(due, p.planned)
+		for s := range st.parked.all {
+			if s.hashed && s.Pending() == 1 && !p.planned(s) {
+				due = append(due, s)
+			}
+		}
+	}
+	slices.SortFunc(due, func(a, b *Sequence) int { return cmp.Compare(a.rank, b.rank) })
+	before := cache.Free()
+	for _, s := range due {
+		if !s.member.in {
+			p.mark(s, 1, p.Need(s, 1), -1)
+		}
+		if !cache.Allocate(&s.table, s.chain, s.Context()+1, 0) {
+			panic("sim: a decode that fits does not")
+		}
+	}
+	st.ended = due[:0]
+	return before - cache.Free()
+}
+
+// forget frees the blocks of s and returns those that are owned by count.
+func (m *memory) forget(s *Sequence) (counted int) {
+	counted, s.blocks = s.blocks, 0
+	if s.hashed {
+		m.cache.FreeTable(&s.table)
+		return 0
+	}
+	return counted
+}
