@@ -19,6 +19,8 @@ type Config struct {
 	// Classes are the kinds of requests. Empty means one class without name
 	// and targets.
 	Classes []Class
+	// Windows are times in which replicas are slow or stopped.
+	Windows []Window
 	// FollowUp makes the requests that a client sends in reaction to the end
 	// of one: completed, rejected or aborted. They must not arrive before
 	// Completion.End. The returned slice is read before the next call.
@@ -155,7 +157,7 @@ func (c *Config) validate() error {
 			return fmt.Errorf("sim: Config.Replicas[%d]%w", i, err)
 		}
 	}
-	return nil
+	return validateWindows(c.Windows, len(c.Replicas))
 }
 
 func (r *Replica) validate() error {

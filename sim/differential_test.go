@@ -112,6 +112,16 @@ func (sc scenario) config() (sim.Config, []policy) {
 		cfg.Replicas = append(cfg.Replicas, r)
 		policies = append(policies, p)
 	}
+	for i := range cfg.Replicas {
+		for at := sim.Time(rng.IntN(400_000)); rng.IntN(2) == 0; at = at.Add(time.Duration(rng.IntN(100_000))) {
+			w := sim.Window{Replica: i, From: at, To: at.Add(time.Duration(1 + rng.IntN(200_000))), Factor: 0.3 + 3*rng.Float64()}
+			if w.Pause = rng.IntN(2) == 0; w.Pause {
+				w.Factor = 0
+			}
+			cfg.Windows = append(cfg.Windows, w)
+			at = w.To
+		}
+	}
 	if rng.IntN(3) == 0 {
 		cfg.Router = &scheduler.RoundRobin{}
 	}

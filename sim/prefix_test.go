@@ -56,7 +56,9 @@ type stepSeen struct {
 
 func TestPrefixCache(t *testing.T) {
 	const second = sim.Time(time.Second)
-	chunk := func(tokens, context int) []sim.Chunk { return []sim.Chunk{{Tokens: tokens, Context: context, Last: true}} }
+	chunk := func(tokens, context int) []sim.Chunk {
+		return []sim.Chunk{{Tokens: tokens, Context: context, Last: true}}
+	}
 	for _, c := range []struct {
 		name     string
 		blocks   int

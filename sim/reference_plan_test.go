@@ -2,7 +2,9 @@ package sim_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	"servesim/sim"
 )
@@ -12,6 +14,7 @@ type refPass struct {
 	e        *refEngine
 	r        *refReplica
 	left     int
+	slow     float64
 	why      sim.Refusal
 	order    []*refSeq
 	changes  []refChange
@@ -275,7 +278,7 @@ func (p *refPass) commit() (changed bool) {
 		return changed
 	}
 	r.batch.Padding = sim.Padding{Rows: max(0, p.padRows-r.batch.Decodes), PromptTokens: p.padTo}
-	r.took = max(1, r.cfg.CostModel.StepTime(r.batch))
+	r.took = max(1, time.Duration(math.Round(p.slow*float64(r.cfg.CostModel.StepTime(r.batch)))))
 	r.end = e.now.Add(r.took)
 	r.busy = true
 	r.nFree, r.nWait, r.nRun = r.free(), len(r.waiting), len(r.running)

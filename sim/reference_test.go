@@ -89,7 +89,7 @@ type refReplica struct {
 // refPending is something that will happen.
 type refPending struct {
 	at      sim.Time
-	kind    int // 0 step end, 1 first-token patience, 2 total patience, 3 arrival
+	kind    int // 0 step end, 1 first-token patience, 2 total patience, 3 arrival, 4 wake-up
 	replica int
 	created int
 	s       *refSeq // nil for a follow-up
@@ -254,6 +254,8 @@ func (e *refEngine) happen(p refPending) {
 			}
 		}
 		e.finish(s, sim.Abort, "")
+	case 4:
+		e.dirty[p.replica] = true
 	case 3:
 		if p.s == nil {
 			e.arrive(p.req)
@@ -433,6 +435,16 @@ func (e *refEngine) emit(s *refSeq, kind sim.Kind, reason string) {
 // plan runs one pass and starts the step.
 func (e *refEngine) plan(r *refReplica) {
 	again := false
+	slow := 1.0
+	for _, w := range e.cfg.Windows {
+		if w.Replica == r.index && w.From <= e.now && e.now < w.To {
+			if w.Pause {
+				e.push(refPending{at: w.To, kind: 4, replica: r.index})
+				return
+			}
+			slow = w.Factor
+		}
+	}
 	if len(r.waiting) == 0 && len(r.running) == 0 && r.retained == 0 && len(r.tables) == 0 {
 		return
 	}
@@ -442,7 +454,7 @@ func (e *refEngine) plan(r *refReplica) {
 			e.plan(r)
 		}
 	}()
-	pass := &refPass{e: e, r: r, left: math.MaxInt}
+	pass := &refPass{e: e, r: r, slow: slow, left: math.MaxInt}
 	if r.cfg.MaxBatchTokens > 0 {
 		pass.left = r.cfg.MaxBatchTokens
 	}

@@ -19,7 +19,7 @@ func (st *Stepper) init(h *hub, index int, r Replica, load *Load) {
 	st.prefilling.slot, st.parked.slot = slotActivity, slotActivity
 	st.cohort.init(r.BlockTokens, len(h.classes), h.tokenTimes, r.PrefixCache)
 	st.plan.st = st
-	st.wakeAt = Never
+	st.wakeAt, st.waking = Never, Never
 	*load = Load{FreeBlocks: st.memory.Free(), Blocks: st.limits.Blocks}
 }
 

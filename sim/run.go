@@ -79,6 +79,7 @@ func newEngine(ctx context.Context, cfg *Config) *engine {
 	e.loads = make([]Load, len(cfg.Replicas))
 	for i, r := range cfg.Replicas {
 		e.replicas[i].init(&e.hub, i, r, &e.loads[i])
+		e.replicas[i].windows = windowsOf(cfg.Windows, i)
 	}
 	if cfg.FollowUp != nil {
 		e.hub.ended = e.followUp
@@ -251,7 +252,8 @@ func (e *engine) start(st *Stepper) {
 	switch {
 	case st.step.active:
 		e.push(entry{at: st.step.end, kind: stepEnd, replica: st.index})
-	case st.wakeAt != Never:
+	case st.wakeAt != Never && st.wakeAt != st.waking:
+		st.waking = st.wakeAt
 		e.push(entry{at: st.wakeAt, kind: wakeUp, replica: st.index, serial: st.plan.number})
 	}
 }

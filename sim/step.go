@@ -26,6 +26,13 @@ func (st *Stepper) needsPlan() bool {
 
 // begin starts the next step of an idle replica, if there is one.
 func (st *Stepper) begin() {
+	if w := st.windows.at(st.hub.now); w != nil && w.Pause {
+		st.holding = false
+		if st.wakeAt = Never; st.needsPlan() {
+			st.wakeAt = w.To
+		}
+		return
+	}
 	if st.holding && st.hub.now < st.wakeAt && st.repeat() {
 		return
 	}
@@ -87,7 +94,7 @@ func (st *Stepper) pass() (changed bool) {
 		Now: st.hub.now, Limits: st.limits,
 		Waiting: List{&st.waiting.list}, Running: List{&st.running}, Prefilling: List{&st.prefilling},
 	}, p)
-	st.wakeAt = p.wakeAt
+	st.wakeAt, st.waking = p.wakeAt, Never
 	changed = st.announce()
 	decodes := st.commit()
 	if decodes || len(st.step.prefill) > 0 {
@@ -211,7 +218,7 @@ func (st *Stepper) launch(decodes bool, padPrompt int) {
 	f.batch.Padding.Rows = max(0, st.plan.padRows-f.batch.Decodes)
 	f.decodes, f.free = decodes, st.memory.Free()
 	f.waiting, f.running = int32(st.waiting.n), int32(st.running.n)
-	f.took = st.cfg.CostModel.StepTime(f.batch)
+	f.took = st.windows.stretch(st.hub.now, st.cfg.CostModel.StepTime(f.batch))
 	if f.took < 0 || st.hub.now >= Never-Time(f.took) {
 		st.hub.fail(fmt.Errorf("sim: replica %d: the cost model gives a step of %d ns for %d decodes with context %d and %d prompt tokens",
 			st.index, int64(f.took), f.batch.Decodes, f.batch.Context, f.batch.PrefillTokens()))

@@ -34,8 +34,10 @@ type Stepper struct {
 	plan    Plan
 	step    step
 	steps   int64
+	windows windows
 	holding bool
 	wakeAt  Time
+	waking  Time // a wake-up of this pass is pending then
 	touched bool
 	seen    uint64 // version of the prefix cache when the latest pass began
 
@@ -53,7 +55,7 @@ func (r *retained) empty() bool { return r.slots == 0 && r.blocks == 0 && len(r.
 
 // NewStepper returns the one replica of cfg, to be driven by hand. Router,
 // Admission, FollowUp, Until and MaxSteps must be zero: the caller decides
-// what arrives and when. A client's patience is not watched.
+// what arrives and when, and so a pause stops nothing. A client's patience is not watched.
 func NewStepper(cfg Config) (*Stepper, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -65,6 +67,7 @@ func NewStepper(cfg Config) (*Stepper, error) {
 	h.init(&cfg)
 	st := &Stepper{}
 	st.init(h, 0, cfg.Replicas[0], &Load{})
+	st.windows = windowsOf(cfg.Windows, 0)
 	return st, nil
 }
 
