@@ -45,6 +45,18 @@ type caseRequest struct {
 	Role      string `json:"kv_role"`
 }
 
+// tokens returns the length of the prompt.
+func (q *caseRequest) tokens() (n int) {
+	for _, run := range q.Prompt {
+		if run.Range != nil {
+			n += run.Range[1] - run.Range[0]
+		} else {
+			n += run.Repeat[1]
+		}
+	}
+	return n
+}
+
 type tokenRun struct{ Range, Repeat []int }
 
 type caseStep struct {
@@ -123,13 +135,13 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		is   bool
 		what string
 	}{
-		{slices.ContainsFunc(c.Tags, func(s string) bool { return strings.HasPrefix(s, "upstream_") }), "strict upstream switch"},
+		{c.upstreamOnly(), "strict upstream switch"},
 		{c.flag("prefix_caching"), "prefix cache in the engine"},
 		{c.flag("async_scheduling"), "async scheduling"},
 		{c.Config["connector"] != nil, "KV transfer"},
 		{c.number("num_spec_tokens") > 0, "speculative decoding"},
 		{c.text("preemption_mode") == "swap", "swapping"},
-		{c.number("max_num_partial_prefills") > 1, "partial prefills"},
+		{c.Family == "distserve", "disaggregation"},
 	} {
 		if need.is {
 			return r, need.what
@@ -148,10 +160,80 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 			e.FirstChunk = !c.flag("reserve_full_prompt")
 		}
 		r.Scheduler = e
+	case "vllm_v0", "vllm_prefill_first":
+		r.Growth = sim.TouchedGrowth
+		if c.Family == "vllm_v0" {
+			r.MaxModelLen += c.beyondModelLen()
+		}
+		e := &scheduler.VLLM0{Watermark: c.watermark(), DelayFactor: c.fraction("delay_factor")}
+		if c.text("policy") == "priority" {
+			e.Priority, r.Order = true, sim.OrderFunc(scheduler.ByPriority)
+		}
+		r.Scheduler = e
+	case "vllm_v0_chunked":
+		r.Growth = sim.TouchedGrowth
+		r.Scheduler = &scheduler.VLLM0Chunked{
+			Watermark: c.watermark(), WholeBlocks: c.flag("prefix_caching"), PartialPrefills: c.number("max_num_partial_prefills"),
+			LongPrefills: c.number("max_long_partial_prefills"), Threshold: c.number("long_prefill_token_threshold"),
+		}
+	case "sarathi":
+		r.Growth = sim.TouchedGrowth
+		r.Scheduler = &scheduler.Sarathi{Watermark: c.watermark()}
+	case "alternating_chunk":
+		r.Growth = sim.TouchedGrowth
+		r.Scheduler = &scheduler.Alternating{Watermark: c.watermark(), Chunk: c.number("chunk_size")}
+		r.MaxBatchTokens = c.number("max_num_batched_tokens")
+	case "orca":
+		r.Scheduler = scheduler.Orca{ModelLen: true}
+	case "static_batch":
+		r.Scheduler = &scheduler.RequestBatch{ModelLen: true}
 	default:
 		return r, "scheduler of this family"
 	}
 	return r, ""
+}
+
+// upstreamOnly reports whether the case shows a defect that no scheduler here
+// has. One of them ends before the defect shows.
+func (c *conformanceCase) upstreamOnly() bool {
+	return c.ID != "sarathi-evict-on-growth" &&
+		slices.ContainsFunc(c.Tags, func(s string) bool { return strings.HasPrefix(s, "upstream_") })
+}
+
+// beyondModelLen returns how far requests grow beyond the model's length. V0's
+// scheduler was driven by itself, and it is another part of that engine that
+// ends them there. A prompt that is too long is the scheduler's concern, and
+// then the limit stays.
+func (c *conformanceCase) beyondModelLen() (most int) {
+	limit := c.number("max_model_len")
+	for _, q := range c.Requests {
+		if q.tokens() > limit {
+			return 0
+		}
+		length := q.tokens()
+		for _, s := range c.Steps {
+			if s.Sampled[q.ID] != nil {
+				length++
+			}
+		}
+		// At the limit itself a request ends too.
+		most = max(most, length-limit+1)
+	}
+	return most
+}
+
+// watermark returns the fraction of the case, where 0 means none.
+func (c *conformanceCase) watermark() float64 {
+	if w := c.fraction("watermark"); w > 0 || c.Config["watermark"] == nil {
+		return w
+	}
+	return -1
+}
+
+// promptsFirst reports whether the engine of the case computes prompts before
+// decodes in a step, whatever the order of its decisions.
+func (c *conformanceCase) promptsFirst() bool {
+	return c.Family != "vllm_v1" && c.Family != "distserve"
 }
 
 // caseRun is a case under way.
@@ -169,11 +251,15 @@ type caseRun struct {
 	outputs  map[string]int
 	inStep   []string
 	flying   bool
+	prompt   map[string]bool // computes its prompt: it has had no token since it was admitted
+	planning bool
+	rejected []string // at submission, since the latest pass
 }
 
 func (r *caseRun) Observe(e sim.Event) {
 	switch e.Kind {
 	case sim.Admit:
+		r.prompt[r.names[e.ID]] = true
 		list := "admitted"
 		if e.Preemptions > 0 {
 			list = "resumed"
@@ -182,7 +268,11 @@ func (r *caseRun) Observe(e sim.Event) {
 	case sim.Preempt:
 		r.pass["preempted"] = append(r.pass["preempted"].([]string), r.names[e.ID])
 	case sim.Reject:
-		r.pass["ignored"] = append(r.pass["ignored"].([]string), r.names[e.ID])
+		if r.planning {
+			r.pass["ignored"] = append(r.pass["ignored"].([]string), r.names[e.ID])
+		} else {
+			r.rejected = append(r.rejected, r.names[e.ID])
+		}
 		r.outputs[r.names[e.ID]] = e.Output
 	case sim.Finish:
 		r.ended[r.names[e.ID]] = e.Reason
@@ -208,48 +298,91 @@ func (r *caseRun) listed(l sim.List) []string {
 func (r *caseRun) submit(names []string) {
 	for _, name := range names {
 		q := r.requests[name]
-		prompt := 0
-		for _, run := range q.Prompt {
-			if run.Range != nil {
-				prompt += run.Range[1] - run.Range[0]
-			} else {
-				prompt += run.Repeat[1]
-			}
-		}
 		maxOutput := 16
 		if q.MaxOutput != nil {
 			maxOutput = *q.MaxOutput
 		}
+		arrival := sim.Time(q.Arrival * 1e9)
+		if arrival == 0 && r.c.fraction("delay_factor") > 0 {
+			arrival = r.now // the delay counts from there
+		}
 		r.stepper.Submit(r.now, sim.Request{
-			ID: r.id(name), Arrival: sim.Time(q.Arrival * 1e9), Prompt: prompt, MaxOutput: maxOutput, Class: q.Priority,
+			ID: r.id(name), Arrival: arrival, Prompt: q.tokens(), MaxOutput: maxOutput, Class: q.Priority,
 		})
 	}
 }
 
-// schedule runs a pass.
+// schedule runs a pass. What the engine rejects at submission, the engines of
+// the cases ignore in their next pass.
 func (r *caseRun) schedule() error {
-	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": []string{}}
-	r.notified, r.ending = r.ending, nil
+	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": append([]string{}, r.rejected...)}
+	r.notified, r.ending, r.rejected = r.ending, nil, nil
 	r.now++
+	if err := r.dropAborted(); err != nil {
+		return err
+	}
+	r.planning = true
 	batch, _, err := r.stepper.Plan(r.now)
+	r.planning = false
 	if err != nil {
 		return err
 	}
 	r.flying = !batch.Empty()
 	scheduled, computed := [][2]any{}, map[string]int{}
 	r.inStep = nil
-	tokens, prompts := 0, len(batch.Prefills)
-	for _, a := range r.stepper.Scheduled() {
-		scheduled = append(scheduled, [2]any{r.names[a.ID], a.Tokens})
-		r.inStep = append(r.inStep, r.names[a.ID])
+	tokens, prompts := 0, 0
+	for _, a := range r.inOrder() {
+		name := r.names[a.ID]
+		scheduled = append(scheduled, [2]any{name, a.Tokens})
+		r.inStep = append(r.inStep, name)
 		tokens += a.Tokens
+		if r.prompt[name] {
+			prompts++
+		}
 	}
 	for s := range r.stepper.Running().All() {
 		computed[r.names[s.ID()]] = s.Context()
 	}
+	if r.c.promptsFirst() {
+		slices.SortFunc(r.pass["preempted"].([]string), func(a, b string) int { return r.id(a) - r.id(b) })
+	}
 	r.pass["scheduled"], r.pass["batched_tokens"], r.pass["num_prefill"], r.pass["computed_tokens"] = scheduled, tokens, prompts, computed
 	r.pass["finished_notified"] = r.notified
 	return nil
+}
+
+// dropAborted ends a step in flight of which everybody was aborted.
+func (r *caseRun) dropAborted() error {
+	if !r.flying || slices.ContainsFunc(r.inStep, func(name string) bool { return r.stepper.Lookup(r.id(name)) != nil }) {
+		return nil
+	}
+	r.flying = false
+	return r.stepper.Complete(r.now, []sim.Outcome{})
+}
+
+// inOrder returns the work of the pass in the order in which the engine of the
+// case computes it. The Stepper has the order of the decisions: the engines
+// before V1 decide about decodes early, because memory goes to them first, and
+// list them behind the prompts; V0 with chunks lists new prompts in front of
+// those in progress. Within each of these parts the order is that of the
+// decisions.
+func (r *caseRun) inOrder() []sim.Assignment {
+	work := r.stepper.Scheduled()
+	if !r.c.promptsFirst() {
+		return work
+	}
+	started := append(slices.Clone(r.pass["admitted"].([]string)), r.pass["resumed"].([]string)...)
+	part := func(a sim.Assignment) int {
+		switch name := r.names[a.ID]; {
+		case !r.prompt[name]:
+			return 2
+		case r.c.Family == "vllm_v0_chunked" && slices.Contains(started, name):
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(work, func(a, b sim.Assignment) int { return part(a) - part(b) })
+	return work
 }
 
 // complete applies the result of the step in flight.
@@ -273,6 +406,7 @@ func (r *caseRun) complete(s caseStep) error {
 			}
 		}
 		o := sim.Outcome{ID: r.id(name)}
+		r.prompt[name] = r.prompt[name] && len(tokens) == 0
 		for _, t := range tokens {
 			o.Tokens++
 			q := r.requests[name]
@@ -374,7 +508,7 @@ func (r *caseRun) differs(key string, step caseStep) string {
 // drive runs a case and returns how many expectations there are, how many of
 // them asserted upstream, and the failures of both kinds.
 func (c *conformanceCase) drive(rep sim.Replica) (failures []string, asserted, assertedOK int) {
-	r := &caseRun{c: c, requests: map[string]*caseRequest{}, outputs: map[string]int{}, ended: map[string]string{}}
+	r := &caseRun{c: c, requests: map[string]*caseRequest{}, outputs: map[string]int{}, ended: map[string]string{}, prompt: map[string]bool{}}
 	classes := []sim.Class{{Priority: 0}, {Priority: 1}, {Priority: 2}, {Priority: 3}, {Priority: 4}, {Priority: 5}}
 	for i := range c.Requests {
 		q := &c.Requests[i]

@@ -6,14 +6,34 @@
 //	Continuous   whole, first           never            as needed, or reserved (Orca)
 //	ChunkedPrefill in chunks            always           prompt at admission, then as needed
 //
+// The schedulers of published engines, decision for decision:
+//
+//	VLLM1        in chunks              always           as needed
+//	VLLM0        whole, first           never            as needed
+//	VLLM0Chunked in chunks              always           prompt at admission, then as needed
+//	Sarathi      in chunks              always           prompt at admission, then as needed
+//	Alternating  in chunks              never, in turns  prompt at admission, then as needed
+//	Orca         whole                  always           reserved for the longest output
+//
 //	arrivals ─► RoundRobin · LeastLoaded · TwoChoices ─► queue: ByArrival · ByPriority
 //	                                                     ByPrompt · ByHint · ByDeadline
 //
 // Read chunked.go first, then continuous.go and requestbatch.go; decode.go has
-// what they share. router.go and order.go stand by themselves.
+// what they share. Of the engines read vllm1.go, then vllm0.go, sarathi.go and
+// vllm0chunked.go; watermark.go has their admission test. router.go and order.go
+// stand by themselves.
+//
+// VLLM0, VLLM0Chunked, Sarathi and Alternating belong to engines that want a free
+// block for every decode: give their replicas [sim.TouchedGrowth]. A prompt with
+// one position left counts as a decode in all of them.
 //
 // Schedulers make no decision from the true output length, which they cannot
-// see. Where memory runs out, the youngest running sequence is preempted. The
-// head of the queue is never overtaken: a request that does not fit blocks
-// those behind it, so that none starves.
+// see. Where memory runs out, the youngest running sequence is preempted, unless
+// a policy says otherwise. The head of the queue is not overtaken: a request that
+// does not fit blocks those behind it, so that none starves. Only VLLM0Chunked
+// with PartialPrefills, and VLLM1 with Overtake, let short prompts pass long ones.
+//
+// Words this package owns. Watermark: the fraction of the KV blocks that an
+// admission must leave free. Slot, of VLLM0Chunked: the part of the token budget
+// that one prompt may use. Turn: a step of Alternating.
 package scheduler

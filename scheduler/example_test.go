@@ -69,6 +69,63 @@ func ExampleChunkedPrefill() {
 	// 2 [64.3ms 80ms 90ms 100ms 110ms]
 }
 
+// As in the engine, a step holds prompts or decodes, and 3 of 300 blocks stay
+// free of prompts.
+func ExampleVLLM0() {
+	tokens(sim.Replica{Scheduler: &scheduler.VLLM0{}, KVBlocks: 300, Growth: sim.TouchedGrowth})
+	// Output:
+	// 1 [30ms 40ms]
+	// 3 [60ms 70ms]
+	// 2 [30ms 40ms 70ms 80ms 90ms]
+}
+
+// Two prompts share the 62 positions of a step evenly and get their first tokens
+// together.
+func ExampleVLLM0Chunked() {
+	tokens(sim.Replica{Scheduler: &scheduler.VLLM0Chunked{PartialPrefills: 2, LongPrefills: 2}, MaxBatchTokens: 62, Growth: sim.TouchedGrowth})
+	// Output:
+	// 1 [60ms 70ms]
+	// 2 [60ms 70ms 86.1ms 100ms 110ms]
+	// 3 [100ms 110ms]
+}
+
+// Decodes are part of the chunk of 61 positions and never pause.
+func ExampleSarathi() {
+	tokens(sim.Replica{Scheduler: &scheduler.Sarathi{}, MaxBatchTokens: 61, Growth: sim.TouchedGrowth})
+	// Output:
+	// 1 [32.2ms 48.2ms]
+	// 3 [80ms 90ms]
+	// 2 [64.3ms 80ms 90ms 100ms 110ms]
+}
+
+// After each chunk of a prompt, decodes have a step of their own.
+func ExampleAlternating() {
+	tokens(sim.Replica{Scheduler: &scheduler.Alternating{Chunk: 61}, Growth: sim.TouchedGrowth})
+	// Output:
+	// 1 [30ms 40ms]
+	// 3 [120ms 130ms]
+	// 2 [70ms 80ms 106.1ms 130ms 140ms]
+}
+
+// Request 3 takes the place of request 1 at once, in a step with a decode of
+// request 2.
+func ExampleOrca() {
+	tokens(sim.Replica{Scheduler: scheduler.Orca{}, KVBlocks: 14})
+	// Output:
+	// 1 [30ms 40ms]
+	// 3 [60ms 70ms]
+	// 2 [30ms 40ms 60ms 70ms 80ms]
+}
+
+// Running requests get what they miss, in order of admission.
+func ExampleVLLM1() {
+	tokens(sim.Replica{Scheduler: scheduler.VLLM1{}, MaxBatchTokens: 61})
+	// Output:
+	// 1 [32.2ms 48.2ms]
+	// 3 [80ms 90ms]
+	// 2 [64.3ms 80ms 90ms 100ms 110ms]
+}
+
 // Three replicas, one busy.
 func ExampleRoundRobin() {
 	loads := []sim.Load{{Running: 9}, {Running: 2}, {Waiting: 1, Running: 2}}
