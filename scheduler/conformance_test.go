@@ -17,6 +17,7 @@ import (
 
 	"servesim/scheduler"
 	"servesim/sim"
+	"servesim/sim/kv"
 )
 
 // This file drives the exported schedulers through sim.Stepper over the cases
@@ -46,15 +47,22 @@ type caseRequest struct {
 }
 
 // tokens returns the length of the prompt.
-func (q *caseRequest) tokens() (n int) {
+func (q *caseRequest) tokens() (n int) { return len(q.text()) }
+
+// text returns the tokens of the prompt.
+func (q *caseRequest) text() (tokens []int) {
 	for _, run := range q.Prompt {
 		if run.Range != nil {
-			n += run.Range[1] - run.Range[0]
-		} else {
-			n += run.Repeat[1]
+			for t := run.Range[0]; t < run.Range[1]; t++ {
+				tokens = append(tokens, t)
+			}
+			continue
+		}
+		for range run.Repeat[1] {
+			tokens = append(tokens, run.Repeat[0])
 		}
 	}
-	return n
+	return tokens
 }
 
 type tokenRun struct{ Range, Repeat []int }
@@ -128,6 +136,7 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		KVBlocks:  c.number("num_blocks"), ReservedBlocks: c.number("reserved_blocks"), BlockTokens: c.number("block_size"),
 		MaxSeqs: c.number("max_num_seqs"), MaxBatchTokens: c.number("max_num_batched_tokens"), MaxModelLen: c.number("max_model_len"),
 	}
+	r.PrefixCache = c.flag("prefix_caching")
 	if r.MaxBatchTokens == 0 {
 		r.MaxBatchTokens = c.number("chunk_size")
 	}
@@ -136,7 +145,7 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		what string
 	}{
 		{c.upstreamOnly(), "strict upstream switch"},
-		{c.flag("prefix_caching"), "prefix cache in the engine"},
+		{c.flag("prefix_caching") && c.Family != "vllm_v1", "prefix cache of V0, which counts hits apart"},
 		{c.flag("async_scheduling"), "async scheduling"},
 		{c.Config["connector"] != nil, "KV transfer"},
 		{c.number("num_spec_tokens") > 0, "speculative decoding"},
@@ -248,6 +257,7 @@ type caseRun struct {
 	ended    map[string]string
 	notified []string // ended since the latest pass
 	ending   []string
+	text     map[string][]int // tokens by request, as far as they are known
 	outputs  map[string]int
 	inStep   []string
 	flying   bool
@@ -259,6 +269,9 @@ type caseRun struct {
 func (r *caseRun) Observe(e sim.Event) {
 	switch e.Kind {
 	case sim.Admit:
+		if e.Preemptions == 0 && r.c.Family == "vllm_v1" {
+			r.pass["cached_tokens"].(map[string]int)[r.names[e.ID]] = int(e.Cached)
+		}
 		r.prompt[r.names[e.ID]] = true
 		list := "admitted"
 		if e.Preemptions > 0 {
@@ -306,8 +319,10 @@ func (r *caseRun) submit(names []string) {
 		if arrival == 0 && r.c.fraction("delay_factor") > 0 {
 			arrival = r.now // the delay counts from there
 		}
+		r.text[name] = q.text()
 		r.stepper.Submit(r.now, sim.Request{
 			ID: r.id(name), Arrival: arrival, Prompt: q.tokens(), MaxOutput: maxOutput, Class: q.Priority,
+			Prefix: r.chain(name), PrefixBlock: r.c.number("block_size"), NoPrefixRead: q.NoRead,
 		})
 	}
 }
@@ -315,7 +330,7 @@ func (r *caseRun) submit(names []string) {
 // schedule runs a pass. What the engine rejects at submission, the engines of
 // the cases ignore in their next pass.
 func (r *caseRun) schedule() error {
-	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": append([]string{}, r.rejected...)}
+	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": append([]string{}, r.rejected...), "cached_tokens": map[string]int{}}
 	r.notified, r.ending, r.rejected = r.ending, nil, nil
 	r.now++
 	if err := r.dropAborted(); err != nil {
@@ -406,14 +421,17 @@ func (r *caseRun) complete(s caseStep) error {
 			}
 		}
 		o := sim.Outcome{ID: r.id(name)}
+		known := len(r.chain(name))
 		r.prompt[name] = r.prompt[name] && len(tokens) == 0
 		for _, t := range tokens {
 			o.Tokens++
+			r.text[name] = append(r.text[name], t)
 			q := r.requests[name]
 			if o.Stop = slices.Contains(q.Stop, t) || t == endOfSequence && !q.IgnoreEOS; o.Stop {
 				break
 			}
 		}
+		o.Prefix = r.chain(name)[known:]
 		outcomes = append(outcomes, o)
 	}
 	slices.SortFunc(outcomes, func(a, b sim.Outcome) int { return a.ID - b.ID })
@@ -426,6 +444,12 @@ func (r *caseRun) complete(s caseStep) error {
 		}
 	}
 	return nil
+}
+
+// chain returns the hashes of the full blocks of a request, as far as its
+// tokens are known.
+func (r *caseRun) chain(name string) []kv.Hash {
+	return kv.HashTokens(nil, r.text[name], r.c.number("block_size"), r.requests[name].Salt)
 }
 
 // observed returns the value of an expectation key, and whether the adapter
@@ -508,7 +532,7 @@ func (r *caseRun) differs(key string, step caseStep) string {
 // drive runs a case and returns how many expectations there are, how many of
 // them asserted upstream, and the failures of both kinds.
 func (c *conformanceCase) drive(rep sim.Replica) (failures []string, asserted, assertedOK int) {
-	r := &caseRun{c: c, requests: map[string]*caseRequest{}, outputs: map[string]int{}, ended: map[string]string{}, prompt: map[string]bool{}}
+	r := &caseRun{c: c, requests: map[string]*caseRequest{}, outputs: map[string]int{}, ended: map[string]string{}, prompt: map[string]bool{}, text: map[string][]int{}}
 	classes := []sim.Class{{Priority: 0}, {Priority: 1}, {Priority: 2}, {Priority: 3}, {Priority: 4}, {Priority: 5}}
 	for i := range c.Requests {
 		q := &c.Requests[i]

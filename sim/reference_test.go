@@ -351,7 +351,7 @@ func (e *refEngine) enter(s *refSeq) {
 	if l := r.cfg.MaxModelLen; l > 0 && max(1, l-s.req.Prompt) <= s.output {
 		s.output, s.reason = max(1, l-s.req.Prompt), sim.FinishLength
 	}
-	if r.cache != nil && len(s.req.Prefix) > 0 {
+	if r.cache != nil && s.req.PrefixBlock > 0 {
 		s.cache = r.cache
 	}
 	s.replica, s.state, s.timeline.Queued = r.index, sim.Waiting, e.now

@@ -40,7 +40,7 @@ func (st *Stepper) take(s *Sequence) (rejected string) {
 		return reason
 	}
 	s.output, _ = s.req.length(st.limits.MaxModelLen)
-	if st.memory.cache == nil || len(s.req.Prefix) == 0 {
+	if st.memory.cache == nil || s.req.PrefixBlock == 0 {
 		return ""
 	}
 	var err error

@@ -33,8 +33,8 @@ type Request struct {
 	// Prefix is the hash chain of the request's leading full blocks of
 	// PrefixBlock tokens each: equal hashes mean equal content up to there.
 	// It may run past the prompt, so that a next turn finds the answer too.
-	// nil means that nothing is known, and nothing shared. The engine does
-	// not change it.
+	// PrefixBlock 0 means that nothing is known, and nothing shared. The
+	// engine does not change it.
 	Prefix      []kv.Hash
 	PrefixBlock int
 	// NoPrefixRead stores blocks in the prefix cache but reads none.
