@@ -148,7 +148,6 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		{c.flag("prefix_caching") && c.Family != "vllm_v1", "prefix cache of V0, which counts hits apart"},
 		{c.flag("async_scheduling"), "async scheduling"},
 		{c.Config["connector"] != nil, "KV transfer"},
-		{c.number("num_spec_tokens") > 0, "speculative decoding"},
 		{c.text("preemption_mode") == "swap", "swapping"},
 		{c.Family == "distserve", "disaggregation"},
 	} {
@@ -161,6 +160,10 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		e := scheduler.VLLM1{Threshold: c.number("long_prefill_token_threshold"), WholePrompts: !c.flag("chunked_prefill")}
 		if c.text("policy") == "priority" {
 			e.Priority, r.Order = true, sim.OrderFunc(scheduler.ByPriority)
+		}
+		r.Drafts = c.number("num_spec_tokens")
+		if c.flag("spec_uses_lookahead") {
+			e.Lookahead = r.Drafts
 		}
 		if c.text("semantics") == "2025-08" {
 			e.FirstChunk, e.Overtake = true, true
@@ -343,12 +346,15 @@ func (r *caseRun) schedule() error {
 		return err
 	}
 	r.flying = !batch.Empty()
-	scheduled, computed := [][2]any{}, map[string]int{}
+	scheduled, computed, drafted := [][2]any{}, map[string]int{}, map[string]int{}
 	r.inStep = nil
 	tokens, prompts := 0, 0
 	for _, a := range r.inOrder() {
 		name := r.names[a.ID]
 		scheduled = append(scheduled, [2]any{name, a.Tokens})
+		if s := r.stepper.Lookup(a.ID); s.Drafts() > 0 && a.Tokens > 1 {
+			drafted[name] = a.Tokens - 1
+		}
 		r.inStep = append(r.inStep, name)
 		tokens += a.Tokens
 		if r.prompt[name] {
@@ -361,7 +367,7 @@ func (r *caseRun) schedule() error {
 	if r.c.promptsFirst() {
 		slices.SortFunc(r.pass["preempted"].([]string), func(a, b string) int { return r.id(a) - r.id(b) })
 	}
-	r.pass["scheduled"], r.pass["batched_tokens"], r.pass["num_prefill"], r.pass["computed_tokens"] = scheduled, tokens, prompts, computed
+	r.pass["scheduled"], r.pass["batched_tokens"], r.pass["num_prefill"], r.pass["draft_scheduled"], r.pass["computed_tokens"] = scheduled, tokens, prompts, drafted, computed
 	r.pass["finished_notified"] = r.notified
 	return nil
 }
@@ -420,7 +426,7 @@ func (r *caseRun) complete(s caseStep) error {
 				tokens = append(tokens, 1000+i)
 			}
 		}
-		o := sim.Outcome{ID: r.id(name)}
+		o := sim.Outcome{ID: r.id(name), Drafts: s.Draft[name]}
 		known := len(r.chain(name))
 		r.prompt[name] = r.prompt[name] && len(tokens) == 0
 		for _, t := range tokens {
@@ -428,6 +434,7 @@ func (r *caseRun) complete(s caseStep) error {
 			r.text[name] = append(r.text[name], t)
 			q := r.requests[name]
 			if o.Stop = slices.Contains(q.Stop, t) || t == endOfSequence && !q.IgnoreEOS; o.Stop {
+				o.Dropped = len(tokens) - o.Tokens
 				break
 			}
 		}
@@ -469,6 +476,9 @@ func (r *caseRun) observed(key string, step caseStep) (value any, known bool) {
 		return nil, false
 	}
 	switch key {
+	case "spec_stats":
+		n := r.stepper.Speculation()
+		return map[string]any{"drafts": n.Sequences, "draft_tokens": n.Drafted, "accepted": n.Accepted, "accepted_per_pos": n.PerPosition}, true
 	case "running":
 		return r.listed(r.stepper.Running()), true
 	case "waiting":

@@ -35,6 +35,10 @@ type VLLM1 struct {
 	// Overtake lets shorter prompts pass one that WholePrompts makes wait, as
 	// the engine did until 2025. By default it blocks them.
 	Overtake bool
+	// Lookahead is the number of slots that running sequences hold beyond the
+	// positions of a step, for drafters with a KV cache of their own. It needs
+	// a replica with Drafts.
+	Lookahead int
 	// Watermark is the fraction of blocks that an admission leaves free while
 	// anything runs.
 	Watermark float64
@@ -54,7 +58,7 @@ func (e VLLM1) Schedule(v sim.View, p *sim.Plan) {
 // advance gives running sequences what they miss. It reports whether nobody
 // was preempted.
 func (e VLLM1) advance(v sim.View, p *sim.Plan) (calm bool) {
-	if e.Threshold == 0 && p.AddDecodes() {
+	if e.Threshold == 0 && e.Lookahead == 0 && p.AddDecodes() {
 		// Without a threshold at most the youngest prompt is incomplete, so
 		// that decodes come first in the order of admission too.
 		return e.advanceEach(v.Prefilling, v, p)
@@ -69,7 +73,7 @@ func (e VLLM1) advanceEach(l sim.List, v sim.View, p *sim.Plan) (calm bool) {
 		if n == 0 {
 			continue
 		}
-		for s.State() == sim.Running && !p.Add(s, n) {
+		for s.State() == sim.Running && !(e.ahead(s, n, p) && p.Add(s, n)) {
 			calm = false
 			p.Preempt(e.victim(v))
 		}
@@ -80,9 +84,14 @@ func (e VLLM1) advanceEach(l sim.List, v sim.View, p *sim.Plan) (calm bool) {
 	return calm
 }
 
+// ahead takes the blocks of the slots that s has to hold for the drafter.
+func (e VLLM1) ahead(s *sim.Sequence, n int, p *sim.Plan) bool {
+	return e.Lookahead == 0 || p.Reserve(s, n+e.Lookahead)
+}
+
 // chunk returns the positions that s would get in this step.
 func (e VLLM1) chunk(s *sim.Sequence, p *sim.Plan) int {
-	n := min(s.Pending(), p.Room())
+	n := min(s.Pending()+s.Drafts(), p.Room())
 	if e.Threshold > 0 {
 		n = min(n, e.Threshold)
 	}

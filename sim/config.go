@@ -63,6 +63,11 @@ type Replica struct {
 	// their content until it is overwritten. Blocks of a prompt can be found
 	// as soon as the step that computes them is planned.
 	PrefixCache bool
+	// Drafts is the number of draft tokens proposed for each sequence after
+	// each of its tokens; 0 means no speculation. Drafter says which of them
+	// are right.
+	Drafts  int
+	Drafter Drafter
 	// MaxSeqs limits the running sequences; 0 means no limit.
 	MaxSeqs int
 	// MaxBatchTokens limits the positions of one step; 0 means no limit.
@@ -110,6 +115,9 @@ type Result struct {
 	// PrefillTokens counts the positions computed in chunks, DecodePositions
 	// those of decode rows, to which a prompt with one position left belongs.
 	PrefillTokens, DecodePositions int64
+	// Drafted counts the draft tokens checked, Accepted those that became
+	// tokens of an answer.
+	Drafted, Accepted int64
 	// PrefixHits counts the positions that the prefix cache had when requests
 	// were first admitted.
 	PrefixHits int64
@@ -172,7 +180,7 @@ func (r *Replica) validate() error {
 		value int
 	}{
 		{"KVBlocks", r.KVBlocks}, {"ReservedBlocks", r.ReservedBlocks}, {"BlockTokens", r.BlockTokens},
-		{"MaxSeqs", r.MaxSeqs}, {"MaxBatchTokens", r.MaxBatchTokens}, {"MaxModelLen", r.MaxModelLen},
+		{"Drafts", r.Drafts}, {"MaxSeqs", r.MaxSeqs}, {"MaxBatchTokens", r.MaxBatchTokens}, {"MaxModelLen", r.MaxModelLen},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf(".%s is %d", f.name, f.value)

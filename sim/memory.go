@@ -92,7 +92,7 @@ func (m *memory) need(s *Sequence, tokens int) int {
 // blocks of a hashed sequence can be found from here on.
 func (m *memory) grow(s *Sequence, tokens, need int) bool {
 	if s.hashed {
-		return m.cache.Allocate(&s.table, s.chain, s.have()+tokens, 0)
+		return m.cache.Allocate(&s.table, s.knownChain(), s.have()+tokens, 0)
 	}
 	return m.Take(need)
 }
@@ -105,6 +105,15 @@ func (s *Sequence) have() int {
 	}
 	c := s.home.memory.cache
 	return c.Lookup(&s.table, s.chain, s.req.Prompt+s.generated) * c.BlockTokens()
+}
+
+// knownChain returns the hashes of s without those of blocks that drafts would
+// fill, which may be wrong.
+func (s *Sequence) knownChain() []kv.Hash {
+	if s.drafts == 0 {
+		return s.chain
+	}
+	return s.chain[:min(len(s.chain), (s.req.Prompt+s.generated)/s.home.limits.BlockTokens)]
 }
 
 // growDecodes takes a block for each hashed decode whose next position needs
@@ -132,9 +141,9 @@ func (st *Stepper) growDecodes(p *Plan) (taken int) {
 	before := cache.Free()
 	for _, s := range due {
 		if !s.member.in {
-			p.mark(s, 1, p.Need(s, 1), -1)
+			p.mark(s, 1+s.Drafts(), p.Need(s, 1+s.Drafts()), -1)
 		}
-		if !cache.Allocate(&s.table, s.chain, s.Context()+1, 0) {
+		if !cache.Allocate(&s.table, s.knownChain(), s.Context()+1+s.Drafts(), 0) {
 			panic("sim: a decode that fits does not")
 		}
 	}

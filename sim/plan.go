@@ -102,7 +102,8 @@ func (p *Plan) Fits(s *Sequence, tokens int) bool {
 }
 
 // Add lets the step compute the next tokens positions of s, a waiting or
-// running sequence, at most its Pending. A waiting one is admitted. It returns
+// running sequence, at most its Pending and, where that is 1, its Drafts. A
+// waiting one is admitted. It returns
 // false, and changes nothing, if slots, token budget or KV blocks forbid it.
 func (p *Plan) Add(s *Sequence, tokens int) bool {
 	st := p.st
@@ -110,7 +111,7 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 	switch {
 	case s.home != st || s.state == Ended:
 		panic(fmt.Sprintf("sim: Plan.Add of sequence %d, which is not in replica %d", s.serial, st.index))
-	case tokens < 1 || tokens > pending:
+	case tokens < 1 || tokens > pending+s.Drafts():
 		panic(fmt.Sprintf("sim: Plan.Add of %d tokens to sequence %d with %d pending", tokens, s.serial, pending))
 	case p.planned(s):
 		panic(fmt.Sprintf("sim: Plan.Add of sequence %d twice in a pass", s.serial))
@@ -143,8 +144,8 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 	return true
 }
 
-// AddDecodes adds one position to every running sequence with Pending 1 that
-// is not in the plan yet, or to none. It returns false if token budget or KV
+// AddDecodes adds to every running sequence with Pending 1 that is not in the
+// plan yet this position and its Drafts, or to none. It returns false if token budget or KV
 // blocks forbid it. It costs O(1) however many decode.
 func (p *Plan) AddDecodes() bool {
 	st := p.st
@@ -155,8 +156,8 @@ func (p *Plan) AddDecodes() bool {
 	need := st.cohort.crossing[st.cohort.phase] - p.taken
 	for s := st.parked.first; s != nil; s = s.links[slotActivity].next {
 		if s.Pending() == 1 && !p.planned(s) {
-			rows++
-			need += p.Need(s, 1)
+			rows += 1 + s.Drafts()
+			need += p.Need(s, 1+s.Drafts())
 		}
 	}
 	if rows > p.room {
@@ -171,7 +172,7 @@ func (p *Plan) AddDecodes() bool {
 	need -= st.growDecodes(p)
 	for s := st.parked.first; s != nil; s = s.links[slotActivity].next {
 		if s.Pending() == 1 && !p.planned(s) {
-			p.mark(s, 1, p.Need(s, 1), -1)
+			p.mark(s, 1+s.Drafts(), p.Need(s, 1+s.Drafts()), -1)
 		}
 	}
 	st.memory.Take(need)
@@ -189,7 +190,7 @@ func (p *Plan) lastNeed() int {
 	}
 	for s := p.st.running.last; s != nil; s = s.links[slotPlace].prev {
 		if s.Pending() == 1 && !p.planned(s) {
-			return p.Need(s, 1)
+			return p.Need(s, 1+s.Drafts())
 		}
 	}
 	return 0
@@ -198,7 +199,7 @@ func (p *Plan) lastNeed() int {
 // addEachDecode is AddDecodes without its shortcut.
 func (p *Plan) addEachDecode() bool {
 	for s := range p.st.running.all {
-		if s.Pending() == 1 && !p.planned(s) && !p.Add(s, 1) {
+		if s.Pending() == 1 && !p.planned(s) && !p.Add(s, 1+s.Drafts()) {
 			panic("sim: AddDecodes and Add disagree about " + p.refusal.String())
 		}
 	}
@@ -221,7 +222,7 @@ func (p *Plan) Preempt(s *Sequence) {
 	p.takeBack(s)
 	lost := s.Context()
 	st.release(s)
-	s.computed, s.cached = 0, 0
+	s.computed, s.cached, s.drafts = 0, 0, 0
 	if admitted {
 		p.changes[s.pass.change].s = nil
 		s.state = s.pass.from

@@ -176,7 +176,7 @@ func (c *chaosPass) decodes() {
 	case 1, 2, 3:
 		for _, id := range c.running() {
 			if !c.added[id] && c.pending(id) == 1 && !c.one(6) {
-				c.added[id] = c.add(id, 1)
+				c.added[id] = c.add(id, 1+c.rng.IntN(1+c.drafts(id)))
 			}
 		}
 	default:

@@ -37,6 +37,7 @@ type planner interface {
 	running() []int64
 	pending(id int64) int
 	generated(id int64) int
+	drafts(id int64) int
 	maxOutput(id int64) (prompt, maxOutput int)
 	room() int
 	refusal() sim.Refusal
@@ -77,6 +78,7 @@ func (p *refPass) pending(id int64) int { return p.find(id).pending() }
 func (p *refPass) generated(id int64) int {
 	return p.find(id).generated
 }
+func (p *refPass) drafts(id int64) int  { return p.find(id).drafts }
 func (p *refPass) room() int            { return p.left }
 func (p *refPass) refusal() sim.Refusal { return p.why }
 func (p *refPass) isRunning(id int64) bool {
@@ -138,7 +140,7 @@ func (p *refPass) addDecodes() bool {
 	var decodes []*refSeq
 	for _, s := range p.r.running {
 		if s.pending() == 1 && s.tokens == 0 {
-			rows++
+			rows += 1 + s.drafts
 			decodes = append(decodes, s)
 		}
 	}
@@ -147,14 +149,14 @@ func (p *refPass) addDecodes() bool {
 	}
 	free := p.r.free()
 	for _, s := range decodes {
-		n := p.need(s, 1)
+		n := p.need(s, 1+s.drafts)
 		if n > free || p.r.cfg.Growth == sim.TouchedGrowth && free < 1 {
 			return p.refuse(sim.RefusedMemory)
 		}
 		free -= n
 	}
 	for _, s := range decodes {
-		p.add(s.serial, 1)
+		p.add(s.serial, 1+s.drafts)
 	}
 	return true
 }
@@ -162,7 +164,7 @@ func (p *refPass) addDecodes() bool {
 func (p *refPass) preempt(id int64) {
 	s, r := p.find(id), p.r
 	p.left += s.tokens
-	s.tokens, s.taken = 0, 0
+	s.tokens, s.taken, s.drafts = 0, 0, 0
 	p.order = slices.DeleteFunc(p.order, func(o *refSeq) bool { return o == s })
 	s.keep = false
 	r.drop(s)
@@ -264,7 +266,8 @@ func (p *refPass) commit() (changed bool) {
 	for _, s := range p.order {
 		if s.pending() == 1 {
 			r.batch.Decodes++
-			r.batch.Positions++
+			r.batch.Positions += s.tokens
+			s.row = s.tokens
 			r.batch.Context += s.computed
 		} else {
 			r.batch.Prefills = append(r.batch.Prefills, sim.Chunk{Tokens: s.tokens, Context: s.computed, Last: s.tokens == s.pending()})
@@ -321,6 +324,7 @@ func (b *bridged) waiting() []int64                  { return listed(b.v.Waiting
 func (b *bridged) running() []int64                  { return listed(b.v.Running) }
 func (b *bridged) pending(id int64) int              { return b.seqs[id].Pending() }
 func (b *bridged) generated(id int64) int            { return b.seqs[id].Generated() }
+func (b *bridged) drafts(id int64) int               { return b.seqs[id].Drafts() }
 func (b *bridged) room() int                         { return b.p.Room() }
 func (b *bridged) refusal() sim.Refusal              { return b.p.Refusal() }
 func (b *bridged) isRunning(id int64) bool           { return b.seqs[id].State() == sim.Running }

@@ -46,6 +46,8 @@ type refSeq struct {
 	cache  *kv.Cache // of its replica, if it has hashes
 	table  kv.Table
 	cached int
+	drafts int
+	row    int // positions in flight, as a decode with drafts
 }
 
 func (s *refSeq) pending() int { return s.req.Prompt + s.generated - s.have() }
@@ -224,7 +226,11 @@ func (r *refReplica) grow(s *refSeq, tokens, need int) {
 		s.blocks += need
 		return
 	}
-	if !s.cache.Allocate(&s.table, s.req.Prefix, s.have()+tokens, 0) {
+	known := s.req.Prefix
+	if s.drafts > 0 { // blocks that drafts fill may hold anything
+		known = known[:min(len(known), (s.req.Prompt+s.generated)/s.cache.BlockTokens())]
+	}
+	if !s.cache.Allocate(&s.table, known, s.have()+tokens, 0) {
 		panic("reference: blocks are short")
 	}
 	s.blocks = s.table.Len()
@@ -472,13 +478,29 @@ func (e *refEngine) endStep(r *refReplica) {
 	what := map[*refSeq]news{}
 	for _, s := range r.inStep {
 		s.chunk = false
+		row := s.row
+		s.row = 0
 		if s.state != sim.Running || s.pending() > 0 {
 			continue
 		}
-		tokens++
-		s.generated++
+		more := 0
+		if row > 1 {
+			more = min(r.cfg.Drafter.Accept(sim.Query{ID: s.req.ID}, s.generated, row-1), s.output-s.generated-1)
+			s.computed -= row - 1 - more
+		}
+		for range 1 + more {
+			tokens++
+			s.generated++
+			s.times = append(s.times, e.now)
+		}
+		if more > 0 {
+			gaps[[2]int64{int64(e.now), int64(s.req.Class)}] += more
+		}
 		s.evictions = 0
-		s.times = append(s.times, e.now)
+		s.drafts = r.cfg.Drafts
+		if l := r.cfg.MaxModelLen; l > 0 {
+			s.drafts = max(0, min(s.drafts, l-s.req.Prompt-s.generated-1))
+		}
 		n := news{first: s.timeline.FirstToken < 0, done: s.generated >= s.output}
 		if n.first {
 			s.timeline.PrefillEnd, s.timeline.FirstToken = e.now, e.now

@@ -26,6 +26,11 @@ func Run(ctx context.Context, cfg Config, requests iter.Seq2[Request, error]) (R
 	if err := cfg.validate(); err != nil {
 		return Result{}, err
 	}
+	for i, r := range cfg.Replicas {
+		if r.Drafts > 0 && r.Drafter == nil {
+			return Result{}, fmt.Errorf("sim: Config.Replicas[%d].Drafter is nil with Drafts %d", i, r.Drafts)
+		}
+	}
 	e := newEngine(ctx, &cfg)
 	err := e.feed(requests)
 	if err == nil {

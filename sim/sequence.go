@@ -38,6 +38,7 @@ type Sequence struct {
 	timeline   Timeline
 	lastToken  Time
 	gapsOver   int32
+	drafts     int32 // draft tokens to check
 	preempted  int32 // evictions in its life
 	evictions  int32 // evictions since its last token
 	touch      touch

@@ -13,6 +13,7 @@ type step struct {
 	took    time.Duration
 	batch   Batch
 	chunks  []assignment // of sequences outside the cohort
+	rows    []assignment // decodes with drafts
 	prefill []Chunk      // backing of batch.Prefills
 	free    int
 	waiting int32
@@ -58,8 +59,8 @@ func (st *Stepper) repeat() bool {
 		return false
 	}
 	st.memory.Take(need - st.growDecodes(nil))
-	st.step.prefill = st.step.prefill[:0]
-	st.step.chunks = st.step.chunks[:0]
+	f := &st.step
+	f.prefill, f.chunks = f.prefill[:0], f.chunks[:0]
 	st.launch(true, 0)
 	return true
 }
@@ -97,8 +98,8 @@ func (st *Stepper) pass() (changed bool) {
 	st.wakeAt, st.waking = p.wakeAt, Never
 	changed = st.announce()
 	decodes := st.commit()
-	if decodes || len(st.step.prefill) > 0 {
-		st.holding = p.hold && len(st.step.prefill) == 0 && !st.hub.check
+	if decodes || len(st.step.prefill) > 0 || len(st.step.rows) > 0 {
+		st.holding = p.hold && len(st.step.prefill) == 0 && !st.speculates() && !st.hub.check
 		st.launch(decodes, p.padPrompt)
 	}
 	st.publishLoad()
@@ -150,8 +151,9 @@ func (st *Stepper) unreserve(s *Sequence) {
 // cohort is part of it.
 func (st *Stepper) commit() (decodes bool) {
 	p, c := &st.plan, &st.cohort
-	st.step.prefill, st.step.chunks = st.step.prefill[:0], st.step.chunks[:0]
-	decodes = p.decodes > 0
+	f := &st.step
+	f.prefill, f.chunks, f.rows, f.batch = f.prefill[:0], f.chunks[:0], f.rows[:0], Batch{}
+	decodes = p.decodes > 0 && !st.speculates()
 	if decodes && !p.all && p.members < c.n {
 		st.parkTheRest()
 	}
@@ -162,8 +164,8 @@ func (st *Stepper) commit() (decodes bool) {
 	}
 	if p.all {
 		for s := range st.parked.all {
-			if s.pass.added == p.number {
-				st.commitOne(s, 1)
+			if s.pass.added == p.number && s.pass.index < 0 {
+				st.commitOne(s, s.pass.tokens)
 			}
 		}
 	}
@@ -179,6 +181,10 @@ func (st *Stepper) commitOne(s *Sequence, tokens int) {
 		s.blocks += s.pass.blocks
 	}
 	if pending == 1 {
+		if st.speculates() {
+			st.commitRow(s, tokens)
+			return
+		}
 		if st.parked.contains(s) {
 			st.parked.remove(s)
 		}
@@ -210,7 +216,7 @@ func (st *Stepper) parkTheRest() {
 // launch puts the step in flight.
 func (st *Stepper) launch(decodes bool, padPrompt int) {
 	c, f := &st.cohort, &st.step
-	f.batch = Batch{Prefills: f.prefill, Padding: Padding{PromptTokens: padPrompt}}
+	f.batch.Prefills, f.batch.Padding = f.prefill, Padding{PromptTokens: padPrompt}
 	if decodes {
 		f.batch.Decodes, f.batch.Positions, f.batch.Context = c.n, c.n, c.context
 		c.plan()

@@ -20,11 +20,13 @@ func (st *Stepper) finishStep() {
 	f.active = false
 	st.steps++
 	st.ended, st.gaps = st.ended[:0], st.gaps[:0]
+	st.speculation.reset(st.cfg.Drafts)
 	tokens := 0
 	if f.decodes {
 		h.result.DecodePositions += int64(f.batch.Decodes)
 		tokens += st.endDecodes()
 	}
+	tokens += st.endRows()
 	for _, a := range f.chunks {
 		h.result.PrefillTokens += int64(a.tokens)
 		if a.s.serial == a.serial && a.s.state == Running {
@@ -95,14 +97,15 @@ func (st *Stepper) endChunk(s *Sequence) (tokens int) {
 		return 0
 	}
 	st.sampleAlone(s)
-	if s.generated < s.output {
+	switch {
+	case s.generated >= s.output:
+		st.finished(s)
+	case st.speculates():
+		st.parked.pushBack(s)
+		st.propose(s, st.cfg.Drafts)
+	default:
 		st.cohort.join(s)
-		return 1
 	}
-	if s.touch == 0 {
-		st.ended = append(st.ended, s)
-	}
-	s.touch |= touchFinish
 	return 1
 }
 

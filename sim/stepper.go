@@ -41,6 +41,8 @@ type Stepper struct {
 	touched bool
 	seen    uint64 // version of the prefix cache when the latest pass began
 
+	speculation Speculation // of the latest step end
+
 	ended []*Sequence // scratch of a step end
 	gaps  []GapGroup  // scratch of a step end
 }
@@ -123,7 +125,10 @@ func (st *Stepper) Scheduled() []Assignment {
 			single[a.s] = true
 		}
 		for s := range st.running.all {
-			if s.member.in && !single[s] {
+			switch {
+			case s.pass.added == p.number && s.pass.index < 0:
+				out = append(out, Assignment{s.req.ID, s.pass.tokens})
+			case s.member.in && !single[s]:
 				out = append(out, Assignment{s.req.ID, 1})
 			}
 		}
@@ -142,12 +147,32 @@ func (st *Stepper) Scheduled() []Assignment {
 	return out
 }
 
+// Speculation counts what a step did with draft tokens.
+type Speculation struct {
+	Sequences int // that had any checked
+	Drafted   int // tokens checked
+	Accepted  int // of them, those that the model confirmed
+	// PerPosition[i] counts the sequences that had more than i accepted.
+	PerPosition []int
+}
+
+// Speculation describes the latest completed step. PerPosition is as long as
+// the replica's Drafts, and valid until the next one.
+func (st *Stepper) Speculation() Speculation { return st.speculation }
+
 // Outcome is what a step sampled for one sequence.
 type Outcome struct {
 	ID int
-	// Tokens is 0 or 1. A sequence with 0 has nothing to compute until a
-	// later outcome brings its token.
+	// Tokens is 0 or 1, or up to 1 more than the drafts that the step checked.
+	// A sequence with 0 has nothing to compute until a later outcome brings
+	// its token.
 	Tokens int
+	// Dropped is the number of tokens that the model confirmed behind the one
+	// that stopped it. They are not part of the answer.
+	Dropped int
+	// Drafts is the number of draft tokens that its next step can check. The
+	// replica's Drafts must not be 0.
+	Drafts int
 	// Stop ends the sequence after the token, with FinishStop unless that
 	// is its last one anyway.
 	Stop bool
@@ -179,7 +204,7 @@ func (st *Stepper) Complete(now Time, outcomes []Outcome) error {
 // finishWith ends the step sequence by sequence.
 func (st *Stepper) finishWith(outcomes []Outcome) error {
 	for _, o := range outcomes {
-		if o.Tokens < 0 || o.Tokens > 1 {
+		if o.Tokens < 0 || o.Dropped < 0 || o.Tokens+o.Dropped > 1+max(0, o.checked(st)) || o.Drafts < 0 || o.Drafts > 0 && !st.speculates() {
 			return fmt.Errorf("sim: Stepper.Complete: outcome %+v", o)
 		}
 	}
@@ -194,6 +219,7 @@ func (st *Stepper) finishWith(outcomes []Outcome) error {
 	st.step.active, st.step.decodes = false, false
 	st.steps++
 	st.ended, st.gaps = st.ended[:0], st.gaps[:0]
+	st.speculation.reset(st.cfg.Drafts)
 	tokens := 0
 	for _, o := range outcomes {
 		s := st.hub.live[o.ID]
@@ -201,18 +227,20 @@ func (st *Stepper) finishWith(outcomes []Outcome) error {
 			continue
 		}
 		s.chain = append(s.chain, o.Prefix...)
-		if o.Tokens == 1 {
-			if s.Pending() != 0 {
-				return fmt.Errorf("sim: Stepper.Complete: outcome %+v with %d positions pending", o, s.Pending())
-			}
+		switch row := st.row(s); {
+		case row > 1 && o.Tokens == 0:
+			return fmt.Errorf("sim: Stepper.Complete: outcome %+v of a step with %d positions", o, row)
+		case row > 1:
+			tokens += st.endRow(s, row, o.Tokens, o.Dropped)
+		case o.Tokens > 0 && s.Pending() != 0:
+			return fmt.Errorf("sim: Stepper.Complete: outcome %+v with %d positions pending", o, s.Pending())
+		case o.Tokens > 0:
 			tokens++
 			st.sampleAlone(s)
 		}
+		st.propose(s, o.Drafts)
 		if s.generated >= s.output || o.Stop {
-			if s.touch == 0 {
-				st.ended = append(st.ended, s)
-			}
-			s.touch |= touchFinish
+			st.finished(s)
 		}
 		if o.Stop && s.generated < s.output {
 			s.touch |= touchStop
@@ -225,6 +253,25 @@ func (st *Stepper) finishWith(outcomes []Outcome) error {
 	st.publishLoad()
 	st.hub.stepped(st, tokens)
 	return nil
+}
+
+// row returns the positions that the step in flight gives s as a decode with
+// drafts, or 0.
+func (st *Stepper) row(s *Sequence) int {
+	for _, a := range st.step.rows {
+		if a.s == s && a.serial == s.serial {
+			return a.tokens
+		}
+	}
+	return 0
+}
+
+// checked returns the drafts of the outcome's sequence in the step in flight.
+func (o Outcome) checked(st *Stepper) int {
+	if s := st.hub.live[o.ID]; s != nil {
+		return st.row(s) - 1
+	}
+	return 0
 }
 
 // dissolve parks every member with the position that the step in flight gave

@@ -1,13 +1,11 @@
 package workload
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"iter"
 	"math"
-	"os"
 	"slices"
 
 	"servesim/sim"
@@ -42,19 +40,6 @@ type AzureCSV struct {
 	Counts *Counts
 }
 
-// Counts says what became of the rows of a recording: Read is the sum of the
-// others.
-type Counts struct {
-	Read       int `json:"read"`                // data rows; blank lines do not count
-	Emitted    int `json:"emitted"`             // rows that became requests, or with Sort will
-	ZeroPrompt int `json:"dropped_zero_prompt"` // no prompt tokens
-	ZeroOutput int `json:"dropped_zero_output"` // no output tokens: a failure, or an empty answer
-	Images     int `json:"dropped_images"`      // has images, and KeepImages is not set
-}
-
-// Dropped returns the number of rows that did not become requests.
-func (c Counts) Dropped() int { return c.ZeroPrompt + c.ZeroOutput + c.Images }
-
 // Classes returns the one class of the recording, for sim.Config.Classes.
 func (a AzureCSV) Classes() []sim.Class { return []sim.Class{a.Class} }
 
@@ -68,7 +53,7 @@ func (a AzureCSV) Requests() iter.Seq2[sim.Request, error] {
 }
 
 func (a AzureCSV) inOrder(yield func(sim.Request, error) bool) {
-	counts := a.counts()
+	counts := resetCounts(a.Counts)
 	var origin int64
 	var last azureRow
 	err := a.rows(func(r azureRow) (bool, error) {
@@ -81,7 +66,7 @@ func (a AzureCSV) inOrder(yield func(sim.Request, error) bool) {
 		}
 		last.at, last.line, last.stamp = r.at, r.line, append(last.stamp[:0], r.stamp...)
 		q, err := a.request(r, origin)
-		if err != nil || !counts.add(r, a.KeepImages) {
+		if err != nil || !a.add(counts, r) {
 			return true, err
 		}
 		return yield(q, nil), nil
@@ -92,12 +77,12 @@ func (a AzureCSV) inOrder(yield func(sim.Request, error) bool) {
 }
 
 func (a AzureCSV) sorted(yield func(sim.Request, error) bool) {
-	counts := a.counts()
+	counts := resetCounts(a.Counts)
 	var kept []keptRow
 	origin := int64(math.MaxInt64)
 	err := a.rows(func(r azureRow) (bool, error) {
 		origin = min(origin, r.at)
-		if counts.add(r, a.KeepImages) {
+		if a.add(counts, r) {
 			kept = append(kept, keptRow{r.at, int32(r.index), int32(r.line), int32(r.prompt), int32(r.output)})
 		}
 		return true, nil
@@ -129,13 +114,12 @@ type keptRow struct {
 	index, line, prompt, output int32
 }
 
-// counts returns where an iteration counts, reset.
-func (a AzureCSV) counts() *Counts {
-	if a.Counts == nil {
-		return new(Counts)
+// add books a row and reports whether it is kept.
+func (a AzureCSV) add(c *Counts, r azureRow) bool {
+	if a.KeepImages {
+		r.images = 0
 	}
-	*a.Counts = Counts{}
-	return a.Counts
+	return c.add(r.prompt, r.output, r.images)
 }
 
 // request is the request of a row that is kept.
@@ -148,12 +132,12 @@ func (a AzureCSV) request(r azureRow, origin int64) (sim.Request, error) {
 
 // rows calls do for each row of the file, until it returns false or an error.
 func (a AzureCSV) rows(do func(azureRow) (bool, error)) error {
-	in, err := a.open()
+	in, err := openInput(a.Path, a.Open)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	l, err := newLines(a.Path, in)
+	l, err := newLines(a.Path, in, maxLine)
 	if err != nil {
 		return err
 	}
@@ -163,56 +147,20 @@ func (a AzureCSV) rows(do func(azureRow) (bool, error)) error {
 	}
 	fields := make([][]byte, 0, columns.n)
 	index := 0
-	for {
-		line, err := l.next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
+	err = l.each(func(line []byte) (bool, error) {
 		if fields, err = splitCSV(fields[:0], line); err != nil {
-			return l.errorf("%w", err)
+			return false, l.errorf("%w", err)
 		}
 		r, err := columns.parse(l, fields)
 		if err != nil {
-			return err
+			return false, err
 		}
 		r.index = index
 		index++
-		if more, err := do(r); err != nil || !more {
-			return err
-		}
-	}
-	if index == 0 {
+		return do(r)
+	})
+	if err == nil && index == 0 {
 		return fmt.Errorf("%s: no rows after the header", a.Path)
 	}
-	return nil
-}
-
-func (a AzureCSV) open() (io.ReadCloser, error) {
-	if a.Open != nil {
-		return a.Open()
-	}
-	return os.Open(a.Path)
-}
-
-// add books a row and reports whether it is kept.
-func (c *Counts) add(r azureRow, keepImages bool) bool {
-	c.Read++
-	switch {
-	case r.images > 0 && !keepImages:
-		c.Images++
-	case r.prompt == 0:
-		c.ZeroPrompt++
-	case r.output == 0:
-		c.ZeroOutput++
-	default:
-		c.Emitted++
-		return true
-	}
-	return false
+	return err
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"servesim/sim"
 	"servesim/workload"
 )
 
@@ -113,6 +114,46 @@ func BenchmarkAzureCSV(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(rows*b.N)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
+func BenchmarkMooncake(b *testing.B) {
+	for _, m := range []workload.Mooncake{{}, {Spread: 3 * time.Second}, {Sort: true}} {
+		m.Path = recorded(b, "conversation").Path
+		b.Run(fmt.Sprintf("spread=%v/sort=%v", m.Spread, m.Sort), func(b *testing.B) {
+			b.ReportAllocs()
+			rows := 0
+			for b.Loop() {
+				for _, err := range m.Requests() {
+					if err != nil {
+						b.Fatal(err)
+					}
+					rows++
+				}
+			}
+			b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
+// The conversation at its own rate through one replica with a prefix cache and
+// unlimited memory.
+func BenchmarkMooncakeReplay(b *testing.B) {
+	requests, err := workload.Collect(recorded(b, "conversation").Requests())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, blockTokens := range []int{512, 16} {
+		b.Run(fmt.Sprintf("block=%d", blockTokens), func(b *testing.B) {
+			var r sim.Result
+			for b.Loop() {
+				r = replay(b, workload.FromSlice(requests), blockTokens, 8192)
+			}
+			_, prompts := sequential(requests, blockTokens)
+			b.ReportMetric(float64(len(requests)*b.N)/b.Elapsed().Seconds(), "requests/s")
+			b.ReportMetric(float64(r.Steps)*float64(b.N)/b.Elapsed().Seconds(), "steps/s")
+			b.ReportMetric(float64(r.PrefixHits)/float64(prompts), "hits/token")
 		})
 	}
 }

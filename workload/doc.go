@@ -8,18 +8,19 @@
 //	             │                                              │
 //	             └───────────────► Workload ◄──────────────────┘
 //	                                   │
-//	   AzureCSV (a recording) ──► iter.Seq2[sim.Request, error] ──► sim.Run
+//	AzureCSV Mooncake (recordings) ──► iter.Seq2[sim.Request, error] ──► sim.Run
 //	                                   │
 //	                                   └──► Describe: rate, gap CV, IDC, percentiles
 //
 // Everything is a literal struct and is checked when it is used: an invalid
 // field is the first, and only, error of the iterator. Nothing is generated
-// ahead of its use, and memory does not grow with the number of requests.
+// ahead of its use, and memory does not grow with the number of requests,
+// unless a reader is asked to sort.
 //
 // Reading order: workload.go (the composition), arrivals.go, gamma.go,
 // bursts.go, mmpp.go, combine.go (when), lengths.go, lognormal.go, mixture.go
 // (how long), presets.go (fits of public recordings), rand.go (where chance
-// comes from), requests.go, azure.go, describe.go.
+// comes from), requests.go, azure.go, mooncake.go (recordings), describe.go.
 //
 // # Determinism
 //
@@ -40,4 +41,7 @@
 //   - MMPP: Markov-modulated Poisson process.
 //   - Share: one class of a workload with its part of the requests.
 //   - Recording: a workload recorded elsewhere and replayed.
+//   - Row: a request as a recording has it.
+//   - Tick: the rows of a recording that have one timestamp because its clock
+//     was coarse.
 package workload

@@ -144,6 +144,25 @@ func ExampleAzureCSV() {
 	// {Read:3 Emitted:2 ZeroPrompt:0 ZeroOutput:0 Images:1}
 }
 
+// Rows of one tick arrive together unless they are spread. The 64 tokens of the
+// second prompt behind its second block have an id, but are not shared.
+func ExampleMooncake() {
+	const file = `{"timestamp": 3000, "input_length": 1024, "output_length": 40, "hash_ids": [0, 1]}
+{"timestamp": 3000, "input_length": 1088, "output_length": 12, "hash_ids": [0, 2, 3]}
+`
+	recording := workload.Mooncake{
+		Path:   "example.jsonl",
+		Open:   func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(file)), nil },
+		Spread: 3 * time.Second,
+	}
+	for q, err := range recording.Requests() {
+		fmt.Println(q.ID, q.Arrival, q.Prompt, q.Output, len(q.Prefix), "blocks of", q.PrefixBlock, err)
+	}
+	// Output:
+	// 0 0s 1024 40 2 blocks of 512 <nil>
+	// 1 1.5s 1088 12 2 blocks of 512 <nil>
+}
+
 // Recorded lengths, pair by pair, under another arrival process.
 func ExampleObserved() {
 	recorded := workload.FromSlice([]sim.Request{{Prompt: 4096, Output: 32}, {Prompt: 32, Output: 4096}})

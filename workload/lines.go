@@ -4,24 +4,37 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 )
 
-// maxLine is the longest line that a reader accepts, in bytes.
+// maxLine is the longest line of a CSV file that a reader accepts, in bytes,
+// and the size of a buffer.
 const maxLine = 64 << 10
 
 // lines reads a text file line by line: plain or gzip, told by its first two
 // bytes; LF or CRLF; with or without a byte order mark and a last newline.
 type lines struct {
-	name   string // in errors
-	number int    // of the line last read, from 1
-	in     *bufio.Reader
+	name    string // in errors
+	number  int    // of the line last read, from 1
+	longest int    // bytes, at least maxLine
+	in      *bufio.Reader
+	long    []byte // a line that does not fit into the buffer of in
 }
 
-func newLines(name string, r io.Reader) (*lines, error) {
-	l := &lines{name: name, in: bufio.NewReaderSize(r, maxLine)}
+// openInput opens the input of a reader: with open, or else the file at path.
+func openInput(path string, open func() (io.ReadCloser, error)) (io.ReadCloser, error) {
+	if open != nil {
+		return open()
+	}
+	return os.Open(path)
+}
+
+// newLines reads lines of r of up to so many bytes, line end included.
+func newLines(name string, r io.Reader, longest int) (*lines, error) {
+	l := &lines{name: name, longest: longest, in: bufio.NewReaderSize(r, maxLine)}
 	magic, err := l.in.Peek(2)
 	switch {
 	case err == io.EOF && len(magic) == 0:
@@ -46,6 +59,26 @@ func newLines(name string, r io.Reader) (*lines, error) {
 	return l, nil
 }
 
+// each calls do for each line that is not blank, until it returns false or an
+// error. Errors of reading name file and line.
+func (l *lines) each(do func(line []byte) (more bool, err error)) error {
+	for {
+		line, err := l.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if more, err := do(line); err != nil || !more {
+			return err
+		}
+	}
+}
+
 // next returns the next line without its end, valid until the next call. The
 // error is io.EOF at the end of the file, and names file and line otherwise.
 func (l *lines) next() ([]byte, error) {
@@ -54,14 +87,34 @@ func (l *lines) next() ([]byte, error) {
 		return nil, io.EOF
 	}
 	l.number++
+	if err == bufio.ErrBufferFull {
+		line, err = l.rest(line)
+	}
 	switch {
-	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, l.errorf("the line is longer than %d bytes", maxLine)
+	case err == bufio.ErrBufferFull:
+		return nil, l.errorf("the line is longer than %d bytes", l.longest)
 	case err != nil && err != io.EOF:
 		return nil, l.errorf("%w", err)
 	}
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	return bytes.TrimSuffix(line, []byte("\r")), nil
+}
+
+// rest returns the line whose beginning filled the buffer. The error is
+// bufio.ErrBufferFull if it is longer than allowed.
+func (l *lines) rest(start []byte) ([]byte, error) {
+	l.long = append(l.long[:0], start...)
+	for len(l.long) < l.longest {
+		part, err := l.in.ReadSlice('\n')
+		if len(part) > cap(l.long)-len(l.long) {
+			l.long = slices.Grow(l.long, len(l.long))
+		}
+		l.long = append(l.long, part...)
+		if err != bufio.ErrBufferFull && len(l.long) <= l.longest {
+			return l.long, err
+		}
+	}
+	return nil, bufio.ErrBufferFull
 }
 
 // errorf returns an error that names the line last read.
