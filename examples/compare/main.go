@@ -133,12 +133,12 @@ runs of -seeds seeds, in which all schedulers see the same requests.
 func flags(m *Manifest, o *options, config *string) *flag.FlagSet {
 	fs := flag.NewFlagSet("compare", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported once, by main
-	fs.Func("schedulers", "comma-separated `names` of "+strings.Join(schedulerNames(), ", ")+"\n(default all)", func(s string) error {
+	fs.Func("schedulers", "comma-separated `names` of\n"+strings.Join(schedulerNames(), ", ")+"\n(default the first three)", func(s string) error {
 		m.Schedulers = strings.Split(s, ",")
 		return nil
 	})
 	fs.StringVar(&m.Preset, "preset", m.Preset, "generated workload: "+strings.Join(presetNames(), " or ")+"\n")
-	fs.StringVar(&m.Recording, "recording", m.Recording, "Azure trace `file` (CSV, plain or gzip) to replay instead of a preset;\nall its requests at its own rate unless -requests and -rate-scale\nsay otherwise")
+	fs.StringVar(&m.Recording, "recording", m.Recording, "recorded `file` to replay instead of a preset: an Azure trace (CSV)\nor a Mooncake trace (.jsonl), plain or gzip;\nall its requests at its own rate unless -requests and -rate-scale\nsay otherwise")
 	fs.IntVar(&m.Requests, "requests", m.Requests, "number of requests; 0 is the whole recording")
 	fs.Float64Var(&m.RateScale, "rate-scale", m.RateScale, "arrival rate as a multiple of the workload's own")
 	fs.IntVar(&m.Replicas, "replicas", m.Replicas, "engine instances behind a least-loaded router")
@@ -149,6 +149,7 @@ func flags(m *Manifest, o *options, config *string) *flag.FlagSet {
 	fs.IntVar(&m.MaxSeqs, "max-seqs", m.MaxSeqs, "running requests per replica at most")
 	fs.IntVar(&m.MaxModelLen, "max-model-len", m.MaxModelLen, "prompt and output `tokens` of one request at most")
 	fs.IntVar(&m.ChunkTokens, "chunk-tokens", m.ChunkTokens, "token budget of a step of the chunked scheduler;\nthe others compute prompts whole")
+	fs.BoolVar(&m.PrefixCache, "prefix-cache", m.PrefixCache, "share KV blocks of equal prefixes, which Mooncake recordings tell")
 	fs.Float64Var(&m.TTFTTargetMs, "slo-ttft", m.TTFTTargetMs, "target for the first token, `ms`")
 	fs.Float64Var(&m.GapTargetMs, "slo-itl", m.GapTargetMs, "target for the gap between tokens, `ms`")
 	fs.Uint64Var(&m.Seed, "seed", m.Seed, "first seed of the generated workload")

@@ -39,6 +39,7 @@ type Manifest struct {
 	MaxSeqs        int    `json:"max_seqs"`
 	MaxModelLen    int    `json:"max_model_len_tokens"`
 	ChunkTokens    int    `json:"chunk_tokens"` // token budget of a chunked step
+	PrefixCache    bool   `json:"prefix_cache"`
 
 	TTFTTargetMs float64 `json:"slo_ttft_ms"`
 	GapTargetMs  float64 `json:"slo_itl_ms"`
@@ -48,7 +49,7 @@ type Manifest struct {
 // completion service at a load where the choice of the scheduler matters.
 func defaults() Manifest {
 	return Manifest{
-		Schedulers: schedulerNames(), Preset: "azure-code-2023", Requests: 5000, RateScale: 1, Seed: 1, Seeds: 10,
+		Schedulers: schedulerNames()[:usual], Preset: "azure-code-2023", Requests: 5000, RateScale: 1, Seed: 1, Seeds: 10,
 		Model: "Llama-3.1-8B", GPU: "H100", TensorParallel: 1, Replicas: 1,
 		BlockTokens: sim.DefaultBlockTokens, MaxSeqs: 256, MaxModelLen: 16384, ChunkTokens: 1024,
 		TTFTTargetMs: 1000, GapTargetMs: 50,
@@ -60,14 +61,22 @@ type policy struct {
 	name    string
 	make    func() sim.Scheduler
 	chunked bool // splits prompts; the others need a step for the longest one
+	growth  sim.Growth
 }
 
 // policies are the schedulers that can be compared.
 var policies = []policy{
-	{"request-batch", func() sim.Scheduler { return &scheduler.RequestBatch{} }, false},
-	{"continuous", func() sim.Scheduler { return scheduler.Continuous{} }, false},
-	{"chunked", func() sim.Scheduler { return scheduler.ChunkedPrefill{} }, true},
+	{name: "request-batch", make: func() sim.Scheduler { return &scheduler.RequestBatch{} }},
+	{name: "continuous", make: func() sim.Scheduler { return scheduler.Continuous{} }},
+	{name: "chunked", make: func() sim.Scheduler { return scheduler.ChunkedPrefill{} }, chunked: true},
+	{name: "vllm-v1", make: func() sim.Scheduler { return scheduler.VLLM1{} }, chunked: true},
+	{name: "vllm-v0", make: func() sim.Scheduler { return &scheduler.VLLM0{} }, growth: sim.TouchedGrowth},
+	{name: "sarathi", make: func() sim.Scheduler { return &scheduler.Sarathi{} }, chunked: true, growth: sim.TouchedGrowth},
+	{name: "orca", make: func() sim.Scheduler { return scheduler.Orca{} }},
 }
+
+// usual are the schedulers that are compared without a flag: one of a kind.
+const usual = 3
 
 func schedulerNames() (names []string) {
 	for _, p := range policies {
@@ -190,7 +199,7 @@ func (m *Manifest) replica(name string) (sim.Replica, error) {
 	r := sim.Replica{
 		Scheduler: policies[i].make(), CostModel: cost,
 		KVBlocks: m.KVBlocks, BlockTokens: m.BlockTokens, MaxSeqs: m.MaxSeqs, MaxModelLen: m.MaxModelLen,
-		MaxBatchTokens: m.MaxModelLen,
+		MaxBatchTokens: m.MaxModelLen, Growth: policies[i].growth, PrefixCache: m.PrefixCache,
 	}
 	if policies[i].chunked {
 		r.MaxBatchTokens = m.ChunkTokens

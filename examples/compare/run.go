@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"servesim/scheduler"
@@ -49,6 +50,7 @@ type Result struct {
 	QueueMean         metrics.Number `json:"queue_mean"`
 	BatchMean         metrics.Number `json:"batch_mean"`
 	Busy              metrics.Number `json:"busy"`
+	PrefixHits        int64          `json:"prefix_hit_tokens"` // prompt tokens found in the prefix cache at first admission
 	Steps             int64          `json:"steps"`
 	SimulatedS        metrics.Number `json:"simulated_s"`
 	WallS             float64        `json:"wall_s"`
@@ -111,6 +113,9 @@ func compare(ctx context.Context, m Manifest, traces string, p progress) (Output
 func (m *Manifest) load() ([]sim.Request, *workload.Counts, error) {
 	counts := &workload.Counts{}
 	rows := workload.AzureCSV{Path: m.Recording, Class: m.class(), Counts: counts}.Requests()
+	if strings.HasSuffix(strings.TrimSuffix(m.Recording, ".gz"), ".jsonl") {
+		rows = workload.Mooncake{Path: m.Recording, Class: m.class(), Counts: counts}.Requests()
+	}
 	if m.Requests > 0 {
 		rows = workload.Take(rows, m.Requests)
 	}
@@ -175,10 +180,13 @@ func (m *Manifest) runOne(ctx context.Context, name string, requests iter.Seq2[s
 		defer func() { err = errors.Join(err, w.Flush(), f.Close()) }()
 	}
 	start := time.Now()
-	if _, err := sim.Run(ctx, cfg, requests); err != nil {
+	counts, err := sim.Run(ctx, cfg, requests)
+	if err != nil {
 		return Result{}, err
 	}
-	return result(name, collector.Report(), time.Since(start)), nil
+	r = result(name, collector.Report(), time.Since(start))
+	r.PrefixHits = counts.PrefixHits
+	return r, nil
 }
 
 func result(name string, r metrics.Report, wall time.Duration) Result {

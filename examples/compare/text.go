@@ -88,6 +88,9 @@ func writeEnds(b *strings.Builder, results []Result) {
 		fmt.Fprintf(b, endsHead, r.Scheduler, r.Completed, r.Rejected, r.Unfinished, r.Preemptions, r.Steps)
 	}
 	for _, r := range results {
+		if r.PrefixHits > 0 {
+			terminal.Wrap(b, "", fmt.Sprintf("%s: %d prompt tokens found in the prefix cache", r.Scheduler, r.PrefixHits))
+		}
 		for _, x := range r.Rejections {
 			terminal.Wrap(b, "", fmt.Sprintf("%s: %d rejected, %s", r.Scheduler, x.Count, x.Reason))
 		}
