@@ -1,5 +1,5 @@
 // Package scheduler holds policies for the engine in package sim: schedulers,
-// routers and orders.
+// admission, routers and orders.
 //
 //	             prompts                beside decodes   memory
 //	RequestBatch whole, batch by batch  never            reserved for the longest output
@@ -15,13 +15,15 @@
 //	Alternating  in chunks              never, in turns  prompt at admission, then as needed
 //	Orca         whole                  always           reserved for the longest output
 //
-//	arrivals ─► RoundRobin · LeastLoaded · TwoChoices ─► queue: ByArrival · ByPriority
-//	                                                     ByPrompt · ByHint · ByDeadline
+//	arrivals ─► QueueLimit · Deadline · TokenBucket (All)
+//	         ─► RoundRobin · LeastLoaded · LeastPending · TwoChoices (Stale, ByClass, Subset)
+//	         ─► queue: ByArrival · ByPriority · ByPrompt · ByHint · ByDeadline
 //
 // Read chunked.go first, then continuous.go and requestbatch.go; decode.go has
 // what they share. Of the engines read vllm1.go, then vllm0.go, sarathi.go and
-// vllm0chunked.go; watermark.go has their admission test. router.go and order.go
-// stand by themselves.
+// vllm0chunked.go; watermark.go has their admission test. admission.go with
+// tokenbucket.go, router.go with leastpending.go, stale.go and byclass.go, and
+// order.go stand by themselves.
 //
 // VLLM0, VLLM0Chunked, Sarathi and Alternating belong to engines that want a free
 // block for every decode: give their replicas [sim.TouchedGrowth]. A prompt with
