@@ -39,7 +39,8 @@
 // token. The KV of the last token is never stored: a request of P prompt and O
 // output tokens occupies P + O - 1 positions at most.
 //
-// A preempted sequence loses its KV blocks, keeps its tokens, and computes
+// In a window of [Config] a replica is slower, or starts no step. A preempted
+// sequence loses its KV blocks, keeps its tokens, and computes
 // prompt and tokens again; its first token keeps its time. A request ends after
 // Output tokens, earlier if MaxOutput or MaxModelLen says so.
 //

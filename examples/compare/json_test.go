@@ -25,7 +25,7 @@ var (
 func checkFields(t *testing.T, o map[string]any) {
 	t.Helper()
 	top := slices.Sorted(maps.Keys(o))
-	if d := cmp.Diff([]string{"comparisons", "config", "results", "workload"}, slices.DeleteFunc(top, func(k string) bool { return k == "recording_rows" })); d != "" {
+	if d := cmp.Diff([]string{"comparisons", "config", "definitions", "gap_rule", "percentiles", "results", "workload"}, slices.DeleteFunc(top, func(k string) bool { return k == "recording_rows" })); d != "" {
 		t.Errorf("fields (-want +got):\n%s", d)
 	}
 	figure := func(where string, o map[string]any, name string) {

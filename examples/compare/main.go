@@ -102,6 +102,9 @@ func (m *Manifest) settle(set map[string]bool) {
 	case set["recording"] && set["preset"]: // check refuses both
 	case set["recording"]:
 		m.Preset = ""
+		if !set["seeds"] {
+			m.Seeds = 1
+		}
 		if !set["requests"] {
 			m.Requests = 0
 		}
@@ -109,6 +112,9 @@ func (m *Manifest) settle(set map[string]bool) {
 			m.RateScale = 1
 		}
 	case set["preset"]:
+		if m.Recording != "" && !set["seeds"] {
+			m.Seeds = defaults().Seeds
+		}
 		m.Recording = ""
 	}
 	for _, name := range []string{"model", "gpu", "tp", "max-seqs", "max-model-len"} {
@@ -126,6 +132,11 @@ The workload is generated (-preset) or recorded (-recording). Percentiles are
 linear; a request meets its targets if its TTFT and the 95th percentile of its
 gaps (nearest rank) do. The table shows the run of -seed; the comparison pairs
 runs of -seeds seeds, in which all schedulers see the same requests.
+
+Chunked schedulers compute -chunk-tokens positions a step at most, continuous
+and vllm-v0 up to -max-model-len, in whole prompts. request-batch and orca
+reserve memory for -max-model-len tokens a request; that and -max-seqs are their
+only limits.
 
 `
 

@@ -61,18 +61,21 @@ type policy struct {
 	name    string
 	make    func() sim.Scheduler
 	chunked bool // splits prompts; the others need a step for the longest one
-	growth  sim.Growth
+	// reserves memory for the most a request can have, and has no other limit
+	// for prompts.
+	reserves bool
+	growth   sim.Growth
 }
 
 // policies are the schedulers that can be compared.
 var policies = []policy{
-	{name: "request-batch", make: func() sim.Scheduler { return &scheduler.RequestBatch{} }},
+	{name: "request-batch", make: func() sim.Scheduler { return &scheduler.RequestBatch{} }, reserves: true},
 	{name: "continuous", make: func() sim.Scheduler { return scheduler.Continuous{} }},
 	{name: "chunked", make: func() sim.Scheduler { return scheduler.ChunkedPrefill{} }, chunked: true},
 	{name: "vllm-v1", make: func() sim.Scheduler { return scheduler.VLLM1{} }, chunked: true},
 	{name: "vllm-v0", make: func() sim.Scheduler { return &scheduler.VLLM0{} }, growth: sim.TouchedGrowth},
 	{name: "sarathi", make: func() sim.Scheduler { return &scheduler.Sarathi{} }, chunked: true, growth: sim.TouchedGrowth},
-	{name: "orca", make: func() sim.Scheduler { return scheduler.Orca{} }},
+	{name: "orca", make: func() sim.Scheduler { return scheduler.Orca{} }, reserves: true},
 }
 
 // usual are the schedulers that are compared without a flag: one of a kind.
@@ -157,6 +160,9 @@ func (m *Manifest) check() error {
 	if m.Preset != "" && !slices.Contains(presetNames(), m.Preset) {
 		return fmt.Errorf("preset: unknown %q; known are %s", m.Preset, strings.Join(presetNames(), ", "))
 	}
+	if m.Recording != "" && m.Seeds != 1 {
+		return fmt.Errorf("seeds is %d with a recording, which is the same in every run", m.Seeds)
+	}
 	if m.Preset != "" && m.Requests == 0 {
 		return fmt.Errorf("requests is 0 with preset %s, which does not end", m.Preset)
 	}
@@ -167,7 +173,7 @@ func (m *Manifest) check() error {
 		value, from, to float64
 	}{
 		{"requests", float64(m.Requests), 0, many}, {"seeds", float64(m.Seeds), 1, many}, {"tensor_parallel", float64(m.TensorParallel), 1, many},
-		{"replicas", float64(m.Replicas), 1, many}, {"kv_blocks", float64(m.KVBlocks), 0, many}, {"block_tokens", float64(m.BlockTokens), 1, many},
+		{"replicas", float64(m.Replicas), 1, 10_000}, {"kv_blocks", float64(m.KVBlocks), 0, many}, {"block_tokens", float64(m.BlockTokens), 1, many},
 		{"max_seqs", float64(m.MaxSeqs), 1, many}, {"max_model_len_tokens", float64(m.MaxModelLen), 2, many}, {"chunk_tokens", float64(m.ChunkTokens), 1, many},
 		{"slo_ttft_ms", m.TTFTTargetMs, 1e-6, longest}, {"slo_itl_ms", m.GapTargetMs, 1e-6, longest},
 	} {
@@ -199,12 +205,21 @@ func (m *Manifest) replica(name string) (sim.Replica, error) {
 	r := sim.Replica{
 		Scheduler: policies[i].make(), CostModel: cost,
 		KVBlocks: m.KVBlocks, BlockTokens: m.BlockTokens, MaxSeqs: m.MaxSeqs, MaxModelLen: m.MaxModelLen,
-		MaxBatchTokens: m.MaxModelLen, Growth: policies[i].growth, PrefixCache: m.PrefixCache,
-	}
-	if policies[i].chunked {
-		r.MaxBatchTokens = m.ChunkTokens
+		MaxBatchTokens: m.budget(policies[i]), Growth: policies[i].growth, PrefixCache: m.PrefixCache,
 	}
 	return r, nil
+}
+
+// budget returns the positions that one step may compute; 0 is no limit. A
+// static batch is limited by its slots and its memory, not by tokens.
+func (m *Manifest) budget(p policy) int {
+	switch {
+	case p.chunked:
+		return m.ChunkTokens
+	case p.reserves:
+		return 0
+	}
+	return m.MaxModelLen
 }
 
 func (m *Manifest) setup() (costmodel.Setup, error) {

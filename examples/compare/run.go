@@ -25,6 +25,10 @@ type Output struct {
 	Dropped     *workload.Counts `json:"recording_rows,omitempty"`
 	Results     []Result         `json:"results"`
 	Comparisons []Comparison     `json:"comparisons"`
+	// How the figures are meant.
+	Percentiles string `json:"percentiles"`
+	GapRule     string `json:"gap_rule"`
+	Definitions string `json:"definitions"`
 }
 
 // Result is what one scheduler did with the workload of the first seed. Its
@@ -72,7 +76,7 @@ func compare(ctx context.Context, m Manifest, traces string, p progress) (Output
 	}
 	seeds := m.Seeds
 	var recorded []sim.Request
-	out := Output{Config: m}
+	out := Output{Config: m, Percentiles: metrics.Linear.String(), GapRule: metrics.GapP95.String(), Definitions: metrics.Definitions}
 	if m.Recording != "" {
 		seeds = 1
 		var err error
@@ -177,7 +181,11 @@ func (m *Manifest) runOne(ctx context.Context, name string, requests iter.Seq2[s
 		}
 		w := &trace.Writer{W: f}
 		cfg.Observers = append(cfg.Observers, w)
-		defer func() { err = errors.Join(err, w.Flush(), f.Close()) }()
+		defer func() {
+			if err = errors.Join(err, w.Flush(), f.Close()); err != nil {
+				os.Remove(f.Name()) // half a trace looks like a whole one
+			}
+		}()
 	}
 	start := time.Now()
 	counts, err := sim.Run(ctx, cfg, requests)

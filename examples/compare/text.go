@@ -55,6 +55,7 @@ func writeSetting(b *strings.Builder, out Output) {
 		row("", "%s", dropped(*out.Dropped))
 	}
 	row("deployment", "%s, %d × %d × %s, %d KV blocks of %d tokens each", m.Model, m.Replicas, m.TensorParallel, m.GPU, m.KVBlocks, m.BlockTokens)
+	row("limits", "%d running requests, %d tokens a request, %d a chunked step; request-batch reserves the most a request can have", m.MaxSeqs, m.MaxModelLen, m.ChunkTokens)
 	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	row("targets", "TTFT %s ms, gap %s ms (p95 of each request's gaps)", plain(m.TTFTTargetMs), plain(m.GapTargetMs))
 	b.WriteByte('\n')
@@ -88,6 +89,9 @@ func writeEnds(b *strings.Builder, results []Result) {
 		fmt.Fprintf(b, endsHead, r.Scheduler, r.Completed, r.Rejected, r.Unfinished, r.Preemptions, r.Steps)
 	}
 	for _, r := range results {
+		if few := tooFew(r); few != "" {
+			terminal.Wrap(b, "", fmt.Sprintf("%s: too few observations to trust %s", r.Scheduler, few))
+		}
 		if r.PrefixHits > 0 {
 			terminal.Wrap(b, "", fmt.Sprintf("%s: %d prompt tokens found in the prefix cache", r.Scheduler, r.PrefixHits))
 		}
@@ -98,6 +102,21 @@ func writeEnds(b *strings.Builder, results []Result) {
 			terminal.Wrap(b, "", fmt.Sprintf("%s: finding: %s", r.Scheduler, f))
 		}
 	}
+}
+
+// tooFew lists the percentiles of the table that too few observations lie
+// beyond.
+func tooFew(r Result) string {
+	var names []string
+	for _, f := range []struct {
+		name string
+		few  []string
+	}{{"TTFT", r.TTFT.Few}, {"ITL", r.ITL.Few}, {"E2E", r.E2E.Few}} {
+		if len(f.few) > 0 {
+			names = append(names, f.name+" "+strings.Join(f.few, " "))
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // writeComparisons says which scheduler wins and how sure that is.

@@ -47,7 +47,7 @@ func run(args []string, out, messages io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			flags.SetOutput(messages)
-			fmt.Fprintln(messages, "usage: costcurve [flags]")
+			fmt.Fprintln(messages, "Usage: costcurve [flags]")
 			flags.PrintDefaults()
 			return err
 		}
