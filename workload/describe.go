@@ -125,7 +125,7 @@ func (m *moments) add(x float64) {
 
 // cv is the coefficient of variation of the population.
 func (m *moments) cv() Figure {
-	return orNaN(math.Sqrt(m.m2/m.n)/m.mean, m.mean > 0)
+	return orNaN(math.Sqrt(m.m2/m.n)/m.mean, m.mean > 0 && m.n > 1)
 }
 
 // minWindows is the number of windows below which a variance says nothing.
