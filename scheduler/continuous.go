@@ -8,10 +8,12 @@ import "servesim/sim"
 // prompts are computed (the default of vLLM V0).
 //
 // Memory is taken as it is needed, and the youngest sequence is preempted when
-// it runs out. A prompt longer than the token budget is rejected.
+// it runs out. A prompt longer than the token budget is rejected; so is a
+// preempted sequence whose prompt and tokens have grown longer than it.
 type Continuous struct {
 	// ReserveMax reserves blocks for prompt and longest output at admission,
-	// as Orca does. Nothing is ever preempted, and fewer sequences run.
+	// as Orca does. Nothing is preempted with exact growth, and fewer
+	// sequences run.
 	ReserveMax bool
 }
 

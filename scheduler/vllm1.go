@@ -22,7 +22,8 @@ type VLLM1 struct {
 	// chunk takes blocks.
 	FirstChunk bool
 	// Threshold limits the chunk of one prompt in a step
-	// (long_prefill_token_threshold). 0 means the budget is the limit.
+	// (long_prefill_token_threshold), also of a whole prompt. 0 means the
+	// budget is the limit. A step costs O(running sequences) with it.
 	Threshold int
 	// Priority preempts the running sequence of the worst class, the latest
 	// arrival among equals, in place of the youngest. The replica's Order
@@ -91,7 +92,12 @@ func (e VLLM1) ahead(s *sim.Sequence, n int, p *sim.Plan) bool {
 
 // chunk returns the positions that s would get in this step.
 func (e VLLM1) chunk(s *sim.Sequence, p *sim.Plan) int {
-	n := min(s.Pending()+s.Drafts(), p.Room())
+	return min(e.want(s), p.Room())
+}
+
+// want returns the positions that s would get in a step of its own.
+func (e VLLM1) want(s *sim.Sequence) int {
+	n := s.Pending() + s.Drafts()
 	if e.Threshold > 0 {
 		n = min(n, e.Threshold)
 	}
@@ -116,8 +122,8 @@ func (e VLLM1) victim(v sim.View) *sim.Sequence {
 func (e VLLM1) admit(v sim.View, p *sim.Plan) {
 	for s := range v.Waiting.All() {
 		n := e.chunk(s, p)
-		if e.WholePrompts && n < s.Pending() {
-			if s.Pending() > v.Limits.MaxBatchTokens {
+		if want := e.want(s); e.WholePrompts && n < want {
+			if want > v.Limits.MaxBatchTokens {
 				p.Reject(s, RejectBatchTokens)
 			} else if !e.Overtake {
 				return

@@ -68,10 +68,10 @@ func (st *Stepper) differs(what string, got, want int) error {
 
 // counted returns the blocks that sequences without hashes own.
 func (st *Stepper) counted() int {
-	if c := st.memory.cache; c != nil {
-		return c.Anonymous()
+	if m := &st.memory; m.cache != nil && !m.apart {
+		return m.cache.Anonymous()
 	}
-	return st.memory.Owned()
+	return st.memory.pool.Owned()
 }
 
 // recountCache lets the prefix cache recount itself over the tables in use.

@@ -61,7 +61,8 @@ type Replica struct {
 	Growth Growth
 	// PrefixCache shares blocks between requests that have a Prefix, and keeps
 	// their content until it is overwritten. Blocks of a prompt can be found
-	// as soon as the step that computes them is planned.
+	// as soon as the step that computes them is planned. Without KVBlocks the
+	// content of every block is kept, and memory grows with it.
 	PrefixCache bool
 	// Drafts is the number of draft tokens proposed for each sequence after
 	// each of its tokens; 0 means no speculation. Drafter says which of them
@@ -90,6 +91,9 @@ const (
 	// taken.
 	TouchedGrowth
 )
+
+// maxBlockTokens bounds what a replica keeps per position of a block.
+const maxBlockTokens = 1 << 20
 
 // DefaultBlockTokens is the block size of a Replica that names none.
 const DefaultBlockTokens = 16
@@ -191,6 +195,12 @@ func (r *Replica) validate() error {
 	}
 	if r.KVBlocks == 0 && r.ReservedBlocks > 0 {
 		return fmt.Errorf(".ReservedBlocks is %d without KVBlocks", r.ReservedBlocks)
+	}
+	if r.BlockTokens > maxBlockTokens {
+		return fmt.Errorf(".BlockTokens is %d, more than %d", r.BlockTokens, maxBlockTokens)
+	}
+	if r.PrefixCache && r.KVBlocks > math.MaxInt32 {
+		return fmt.Errorf(".KVBlocks is %d, more than %d, with PrefixCache", r.KVBlocks, math.MaxInt32)
 	}
 	if r.KVBlocks > 0 && r.ReservedBlocks >= r.KVBlocks {
 		return fmt.Errorf(".ReservedBlocks is %d of %d KVBlocks", r.ReservedBlocks, r.KVBlocks)

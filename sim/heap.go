@@ -66,8 +66,10 @@ func (h *eventHeap) pop() entry {
 }
 
 // sink puts e at the root and lets it down to its place.
-func (h eventHeap) sink(e entry) {
-	i := 0
+func (h eventHeap) sink(e entry) { h.sinkFrom(0, e) }
+
+// sinkFrom puts e at index i and lets it down to its place.
+func (h eventHeap) sinkFrom(i int, e entry) {
 	for {
 		child := 2*i + 1
 		if child >= len(h) {

@@ -15,9 +15,11 @@ type hub struct {
 	live   map[int]*Sequence // by request id
 	idle   []*Sequence       // for reuse
 	serial int64
-	now    Time
-	result Result
-	err    error
+	// impatient counts the pending give-ups of requests that have ended.
+	impatient int
+	now       Time
+	result    Result
+	err       error
 
 	// ended hears of every request that ends; nil if nobody follows up.
 	ended func(Completion)
@@ -61,10 +63,7 @@ func (h *hub) arrive(r Request) (s *Sequence, rejected string) {
 	s = h.fresh(r)
 	s.serial = h.serial
 	reason := h.faulty(&s.req)
-	if reason == RejectUnknownClass {
-		s.req.Class = -1
-	}
-	h.emit(frontDoor(Arrive, h.now, s))
+	h.emit(h.frontDoor(Arrive, s))
 	if reason != "" {
 		h.end(s, Reject, reason)
 		return nil, reason
@@ -81,7 +80,7 @@ func (h *hub) faulty(r *Request) string {
 		return RejectUnknownClass
 	case r.Prompt < 1:
 		return RejectEmptyPrompt
-	case r.Prompt > maxTokens || r.Output > maxTokens || r.Output < 0 || r.MaxOutput < 0 || r.Hint < 0 || r.Deadline < 0 || r.Patience.First < 0 || r.Patience.Total < 0:
+	case max(r.Prompt, r.Output, r.MaxOutput, r.Hint) > maxTokens || r.Output < 0 || r.MaxOutput < 0 || r.Hint < 0 || r.Deadline < 0 || r.Patience.First < 0 || r.Patience.Total < 0:
 		return RejectBadField
 	case r.Output == 0 && !h.byHand:
 		return RejectZeroOutput
@@ -110,7 +109,7 @@ func (h *hub) fresh(r Request) *Sequence {
 
 // end ends a sequence that has left its replica, and reuses it.
 func (h *hub) end(s *Sequence, kind Kind, reason string) {
-	e := frontDoor(kind, h.now, s)
+	e := h.frontDoor(kind, s)
 	if s.home != nil {
 		e = s.home.event(kind, s)
 	}
@@ -125,6 +124,12 @@ func (h *hub) end(s *Sequence, kind Kind, reason string) {
 	}
 	if h.live[s.req.ID] == s {
 		delete(h.live, s.req.ID)
+	}
+	if s.req.Patience.First > 0 {
+		h.impatient++
+	}
+	if s.req.Patience.Total > 0 {
+		h.impatient++
 	}
 	h.emit(e)
 	if h.ended != nil {
@@ -164,17 +169,21 @@ func (h *hub) stepped(st *Stepper, tokens int) {
 }
 
 // frontDoor is an event of a request outside the replicas.
-func frontDoor(kind Kind, now Time, s *Sequence) Event {
+func (h *hub) frontDoor(kind Kind, s *Sequence) Event {
+	class := s.req.Class
+	if class < 0 || class >= len(h.classes) {
+		class = -1
+	}
 	return Event{
-		Time: now, Kind: kind, Replica: -1,
-		Serial: s.serial, ID: s.req.ID, Class: s.req.Class, Prompt: s.req.Prompt, Output: s.Generated(),
+		Time: h.now, Kind: kind, Replica: -1,
+		Serial: s.serial, ID: s.req.ID, Class: class, Prompt: s.req.Prompt, Output: s.Generated(),
 		Timeline: s.timeline, Preemptions: s.preempted, GapsOver: s.gapsOver,
 	}
 }
 
 // event is an event of a request in this replica.
 func (st *Stepper) event(kind Kind, s *Sequence) Event {
-	e := frontDoor(kind, st.hub.now, s)
+	e := st.hub.frontDoor(kind, s)
 	e.Replica = st.index
 	return e
 }

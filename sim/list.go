@@ -16,7 +16,8 @@ func (v List) First() *Sequence { return v.l.first }
 func (v List) Last() *Sequence { return v.l.last }
 
 // All iterates from first to last. A sequence that leaves the list before the
-// loop reaches it is not visited; one that joins behind the next one is.
+// loop reaches it is not visited; one that joins behind the next one is. Loops
+// may be nested, but not interleaved through iter.Pull.
 func (v List) All() iter.Seq[*Sequence] {
 	// The literal is small enough to be inlined, so that a loop allocates
 	// nothing.

@@ -14,6 +14,9 @@ import (
 type memory struct {
 	pool  kv.Pool
 	cache *kv.Cache
+	// apart: memory never runs out, so counted blocks need no numbers of the
+	// cache and are counted in the pool.
+	apart bool
 }
 
 func (m *memory) init(r *Replica) {
@@ -21,7 +24,8 @@ func (m *memory) init(r *Replica) {
 	case r.PrefixCache && r.KVBlocks > 0:
 		m.cache = kv.NewCache(r.KVBlocks, r.ReservedBlocks, r.BlockTokens)
 	case r.PrefixCache:
-		m.cache = kv.NewCache(math.MaxInt32, 0, r.BlockTokens)
+		m.cache, m.apart = kv.NewCache(math.MaxInt32, 0, r.BlockTokens), true
+		m.pool = kv.Unlimited(r.BlockTokens)
 	case r.KVBlocks > 0:
 		m.pool = kv.NewPool(r.KVBlocks, r.ReservedBlocks, r.BlockTokens)
 	default:
@@ -38,14 +42,14 @@ func (m *memory) Usable() int {
 
 func (m *memory) Free() int {
 	if m.cache != nil {
-		return m.cache.Free()
+		return m.cache.Free() - m.pool.Owned()
 	}
 	return m.pool.Free()
 }
 
 func (m *memory) Owned() int {
 	if m.cache != nil {
-		return m.cache.Owned()
+		return m.cache.Owned() + m.pool.Owned()
 	}
 	return m.pool.Owned()
 }
@@ -58,14 +62,14 @@ func (m *memory) Blocks(tokens int) int {
 }
 
 func (m *memory) Take(n int) bool {
-	if m.cache != nil {
+	if m.cache != nil && !m.apart {
 		return m.cache.Take(n)
 	}
 	return m.pool.Take(n)
 }
 
 func (m *memory) Give(n int) {
-	if m.cache != nil {
+	if m.cache != nil && !m.apart {
 		m.cache.Give(n)
 		return
 	}

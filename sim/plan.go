@@ -27,6 +27,8 @@ type Plan struct {
 	changes  []change
 	reserved []*Sequence // waiting with blocks of their own
 
+	open               bool // between the start and the end of Schedule
+	released           bool // Release gave something back
 	padRows, padPrompt int
 	hold               bool
 	wakeAt             Time
@@ -89,6 +91,9 @@ func (p *Plan) Free() int { return p.st.memory.Free() }
 
 // Need returns the KV blocks that s lacks for that many more positions.
 func (p *Plan) Need(s *Sequence, tokens int) int {
+	if tokens < 0 {
+		panic(fmt.Sprintf("sim: Plan.Need of %d tokens", tokens))
+	}
 	return p.st.memory.need(s, tokens)
 }
 
@@ -106,6 +111,7 @@ func (p *Plan) Fits(s *Sequence, tokens int) bool {
 // waiting one is admitted. It returns
 // false, and changes nothing, if slots, token budget or KV blocks forbid it.
 func (p *Plan) Add(s *Sequence, tokens int) bool {
+	p.check()
 	st := p.st
 	pending := s.Pending()
 	switch {
@@ -148,6 +154,7 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 // plan yet this position and its Drafts, or to none. It returns false if token budget or KV
 // blocks forbid it. It costs O(1) however many decode.
 func (p *Plan) AddDecodes() bool {
+	p.check()
 	st := p.st
 	if p.all {
 		return true
@@ -209,16 +216,22 @@ func (p *Plan) addEachDecode() bool {
 // Preempt evicts a running sequence for recomputation: its blocks are free at
 // once, what the plan gave it comes back, and it waits at the head of the
 // queue, or at its place if the replica has an Order. It keeps the tokens it
-// has generated. It may be added again in the same pass.
+// has generated. It may be added again in the same pass; a loop over Running
+// that does so meets it again at the end, and may never end itself. What others
+// of the pass share of its planned blocks counts as computed, as in vLLM.
 //
 // A sequence that could not go on even alone, because prompt and generated
 // tokens need more blocks than there are, ends with RejectOutOfKV.
 func (p *Plan) Preempt(s *Sequence) {
+	p.check()
 	st := p.st
 	if s.home != st || s.state != Running {
 		panic(fmt.Sprintf("sim: Plan.Preempt of sequence %d, which is %v", s.serial, s.state))
 	}
 	admitted := s.pass.admitted == p.number
+	if s.hashed && p.planned(s) {
+		st.memory.cache.Unregister(&s.table, s.Context())
+	}
 	p.takeBack(s)
 	lost := s.Context()
 	st.release(s)
@@ -279,6 +292,7 @@ func (p *Plan) takeBack(s *Sequence) {
 // is admitted in the same pass: a reservation that comes to nothing still
 // overwrites what the prefix cache had in those blocks.
 func (p *Plan) Reserve(s *Sequence, tokens int) bool {
+	p.check()
 	if s.home != p.st || s.state == Ended || s.member.in || p.planned(s) {
 		panic(fmt.Sprintf("sim: Plan.Reserve for sequence %d, which decodes or is in the plan", s.serial))
 	}
@@ -308,6 +322,7 @@ func (p *Plan) Reserve(s *Sequence, tokens int) bool {
 // Retain keeps the slot or the blocks of a running sequence past its end,
 // until Release: a static batch gives its memory back as a whole.
 func (p *Plan) Retain(s *Sequence, slot, blocks bool) {
+	p.check()
 	if s.home != p.st || s.state != Running {
 		panic(fmt.Sprintf("sim: Plan.Retain of sequence %d, which is %v", s.serial, s.state))
 	}
@@ -316,11 +331,13 @@ func (p *Plan) Retain(s *Sequence, slot, blocks bool) {
 
 // Release gives back the slots and blocks that ended sequences retained.
 func (p *Plan) Release() {
+	p.check()
 	r := &p.st.retained
 	p.st.memory.Give(r.blocks)
 	for i := range r.tables {
 		p.st.memory.cache.FreeTable(&r.tables[i])
 	}
+	p.released = p.released || !r.empty()
 	*r = retained{tables: r.tables[:0]}
 }
 
@@ -335,6 +352,7 @@ func (p *Plan) Pad(rows, promptTokens int) {
 
 // Reject ends a waiting sequence for that reason.
 func (p *Plan) Reject(s *Sequence, reason string) {
+	p.check()
 	if s.home != p.st || s.state != Waiting && s.state != Preempted {
 		panic(fmt.Sprintf("sim: Plan.Reject of sequence %d, which is %v", s.serial, s.state))
 	}
@@ -351,8 +369,10 @@ func (p *Plan) Reject(s *Sequence, reason string) {
 func (p *Plan) Hold() { p.hold = true }
 
 // Arrange puts the running sequences into that order, which holds each of them
-// once. Views, loops and the order in which they are preempted follow it.
+// once. Views, later loops and the order in which they are preempted follow it;
+// a loop over Running that is under way ends.
 func (p *Plan) Arrange(order []*Sequence) {
+	p.check()
 	st := p.st
 	if len(order) != st.running.n {
 		panic(fmt.Sprintf("sim: Plan.Arrange of %d sequences, %d run", len(order), st.running.n))
@@ -371,6 +391,7 @@ func (p *Plan) Arrange(order []*Sequence) {
 // Requeue moves waiting sequences to the front of the queue, in that order, or
 // to their places if the replica has an Order.
 func (p *Plan) Requeue(order ...*Sequence) {
+	p.check()
 	for i := len(order) - 1; i >= 0; i-- {
 		s := order[i]
 		if s.home != p.st || s.state != Waiting && s.state != Preempted {
@@ -389,6 +410,13 @@ func (p *Plan) WakeAt(t Time) {
 		panic(fmt.Sprintf("sim: Plan.WakeAt(%v) at %v", t, p.st.hub.now))
 	}
 	p.wakeAt = t
+}
+
+// check panics if the plan is used outside the pass that it belongs to.
+func (p *Plan) check() {
+	if !p.open {
+		panic("sim: a Plan was used after Schedule had returned")
+	}
 }
 
 func (p *Plan) refuse(r Refusal) bool {
@@ -424,6 +452,7 @@ func (p *Plan) reset() {
 	p.decodes, p.members, p.taken = 0, 0, 0
 	p.padRows, p.padPrompt = 0, 0
 	p.hold, p.wakeAt = false, Never
+	p.open, p.released = true, false
 }
 
 func orMax(n int) int {

@@ -163,6 +163,9 @@ func (p *refPass) addDecodes() bool {
 
 func (p *refPass) preempt(id int64) {
 	s, r := p.find(id), p.r
+	if s.tokens > 0 && s.cache != nil {
+		s.cache.Unregister(&s.table, s.computed)
+	}
 	p.left += s.tokens
 	s.tokens, s.taken, s.drafts = 0, 0, 0
 	p.order = slices.DeleteFunc(p.order, func(o *refSeq) bool { return o == s })

@@ -32,14 +32,18 @@ func Run(ctx context.Context, cfg Config, requests iter.Seq2[Request, error]) (R
 		}
 	}
 	e := newEngine(ctx, &cfg)
-	err := e.feed(requests)
+	e.unwatched = cancelEvery
+	err := e.cancelled()
+	if err == nil {
+		err = e.feed(requests)
+	}
 	if err == nil {
 		err = e.runBefore(Never)
 	}
 	if err == nil {
 		err = e.stuck()
 	}
-	return e.finish(), err
+	return e.finish(err), err
 }
 
 // engine drives the replicas of a run through virtual time.
@@ -67,9 +71,9 @@ type engine struct {
 // each other at one instant before the run ends with an error.
 const maxSameMoment = 1 << 20
 
-// maxFruitless is how many wake-ups and deferrals may follow each other before
-// the run ends with an error.
-const maxFruitless = 1 << 20
+// maxFruitless is how many wake-ups and deferrals may follow each other, for
+// each request alive, before the run ends with an error.
+const maxFruitless = 1 << 17
 
 // cancelEvery is how many events pass between two looks at the context.
 const cancelEvery = 1024
@@ -133,6 +137,7 @@ func (e *engine) runBefore(t Time) error {
 			next = e.doorAt
 		}
 		e.skipOutdated()
+		e.sweep()
 		if len(e.pending) > 0 {
 			next = min(next, e.pending[0].at)
 		}
@@ -177,6 +182,29 @@ func (e *engine) skipOutdated() {
 	}
 }
 
+// sweep drops the outdated events anywhere in the heap once requests that have
+// ended may own half of it.
+func (e *engine) sweep() {
+	if e.impatient < sweepFrom || 2*e.impatient < len(e.pending) {
+		return
+	}
+	e.impatient = 0
+	kept := e.pending[:0]
+	for i := range e.pending {
+		if !e.outdated(&e.pending[i]) {
+			kept = append(kept, e.pending[i])
+		}
+	}
+	clear(e.pending[len(kept):])
+	e.pending = kept
+	for i := len(kept)/2 - 1; i >= 0; i-- {
+		e.pending.sinkFrom(i, e.pending[i])
+	}
+}
+
+// sweepFrom is the number of outdated events that are worth a sweep.
+const sweepFrom = 1024
+
 func (e *engine) outdated(x *entry) bool {
 	switch x.kind {
 	case abortFirst:
@@ -187,7 +215,7 @@ func (e *engine) outdated(x *entry) bool {
 		return x.serial != 0 && x.who.serial != x.serial
 	case wakeUp:
 		st := &e.replicas[x.replica]
-		return st.step.active || st.plan.number != x.serial
+		return st.step.active || st.plan.number != x.serial || !st.needsPlan()
 	}
 	return false
 }
@@ -284,7 +312,7 @@ func (e *engine) handle(x entry) {
 	} else {
 		e.fruitless = 0
 	}
-	if e.fruitless > maxFruitless {
+	if e.fruitless > maxFruitless*(1+len(e.live)) {
 		e.fail(fmt.Errorf("sim: at %v nothing but %d wake-ups and deferrals has happened for a while, with %d requests alive", e.now, e.fruitless, len(e.live)))
 	}
 	switch x.kind {
@@ -371,6 +399,10 @@ func (e *engine) followUp(c Completion) {
 			e.fail(fmt.Errorf("sim: FollowUp of request %d at %v: request %d: Arrival is %d ns, before now", c.Request.ID, e.now, r.ID, int64(r.Arrival)))
 			return
 		}
+		if r.Arrival == Never {
+			e.fail(fmt.Errorf("sim: FollowUp of request %d at %v: request %d: Arrival is the end of time", c.Request.ID, e.now, r.ID))
+			return
+		}
 		e.push(entry{at: r.Arrival, kind: arrival, replica: -1, who: e.fresh(r)})
 	}
 }
@@ -391,7 +423,7 @@ func (e *engine) followedUp(x entry) {
 
 // stuck reports requests that nothing can move any more.
 func (e *engine) stuck() error {
-	if e.cut || len(e.live) == 0 {
+	if len(e.live) == 0 || len(e.pending) > 0 && e.pending[0].at < Never {
 		return nil
 	}
 	for i := range e.replicas {
@@ -410,11 +442,11 @@ func (e *engine) stuck() error {
 }
 
 // finish closes the run and returns its counts.
-func (e *engine) finish() Result {
+func (e *engine) finish(err error) Result {
 	r := &e.result
 	r.Unfinished = int64(len(e.live))
 	r.End = e.now
-	if e.cut {
+	if e.cut && err == nil {
 		r.End = e.until
 	}
 	e.emit(Event{Time: r.End, Kind: End, Replica: -1})

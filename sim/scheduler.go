@@ -40,8 +40,9 @@ type Limits struct {
 }
 
 // Order sorts the waiting queue of a replica. Before must be a strict weak
-// order over values that do not change while a sequence waits; ties go by
-// arrival, then by serial number.
+// order over values that do not change while a sequence waits, such as Prompt or
+// Priority but not Pending, Context or Blocks; ties go by arrival, then by
+// serial number.
 type Order interface {
 	Before(a, b *Sequence) bool
 }
@@ -53,16 +54,20 @@ type OrderFunc func(a, b *Sequence) bool
 func (f OrderFunc) Before(a, b *Sequence) bool { return f(a, b) }
 
 // Router picks the replica of an arriving request: an index into loads. Any
-// other value rejects the request. The loads are valid during the call.
+// other value rejects the request. The loads belong to the engine: they are
+// valid during the call and must not be changed.
 type Router interface {
 	Route(now Time, q Query, loads []Load) int
 }
 
 // Load is what a router or an admission policy knows of a replica.
 type Load struct {
-	Waiting       int // sequences in its queue
-	Running       int // sequences admitted
-	PendingPrompt int // prompt positions that are not computed yet, queued or running
+	Waiting int // sequences in its queue
+	Running int // sequences admitted
+	// PendingPrompt are positions that are not computed yet, queued or
+	// running, those to compute again included, and those that the prefix
+	// cache has.
+	PendingPrompt int
 	FreeBlocks    int // KV blocks free
 	Blocks        int // KV blocks usable
 }

@@ -131,7 +131,7 @@ func (s *Sequence) Pending() int {
 func (s *Sequence) uncomputed() int { return s.req.Prompt + s.generated - s.computed }
 
 // Cached returns the positions that the prefix cache had at the latest
-// admission.
+// admission, 0 while the sequence waits.
 func (s *Sequence) Cached() int { return s.cached }
 
 // Blocks returns the number of KV blocks owned.

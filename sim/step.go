@@ -51,10 +51,10 @@ func (st *Stepper) begin() {
 // somebody who waits may find more of its prompt in the prefix cache.
 func (st *Stepper) repeat() bool {
 	c := &st.cohort
-	if c.n == 0 || st.waiting.n > 0 && st.cacheMoves() {
+	need := c.crossing[c.phase]
+	if c.n == 0 || st.waiting.n > 0 && st.cacheMoves(need) {
 		return false
 	}
-	need := c.crossing[c.phase]
 	if need > st.memory.Free() || st.cfg.Growth != ExactGrowth && !st.canTouch(need, st.youngestNeed()) {
 		return false
 	}
@@ -80,9 +80,10 @@ func (st *Stepper) youngestNeed() int {
 }
 
 // cacheMoves reports whether the prefix cache has changed since the scheduler
-// last began to look at it, or will with the next decode step.
-func (st *Stepper) cacheMoves() bool {
-	return st.memory.cache != nil && (st.seen != st.memory.version() || st.cohort.fills())
+// last began to look at it, or may with the next decode step: a block fills up,
+// or one is taken that held something.
+func (st *Stepper) cacheMoves(need int) bool {
+	return st.memory.cache != nil && (need > 0 || st.seen != st.memory.version() || st.cohort.fills())
 }
 
 // pass asks the scheduler and starts the step it plans. It reports whether it
@@ -95,6 +96,7 @@ func (st *Stepper) pass() (changed bool) {
 		Now: st.hub.now, Limits: st.limits,
 		Waiting: List{&st.waiting.list}, Running: List{&st.running}, Prefilling: List{&st.prefilling},
 	}, p)
+	p.open = false
 	st.wakeAt, st.waking = p.wakeAt, Never
 	changed = st.announce()
 	decodes := st.commit()
@@ -110,6 +112,7 @@ func (st *Stepper) pass() (changed bool) {
 // reports whether that is anything.
 func (st *Stepper) announce() (changed bool) {
 	p := &st.plan
+	changed = p.released
 	for _, s := range p.reserved {
 		if s.state != Running {
 			st.unreserve(s)

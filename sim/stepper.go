@@ -204,8 +204,8 @@ func (st *Stepper) Complete(now Time, outcomes []Outcome) error {
 // finishWith ends the step sequence by sequence.
 func (st *Stepper) finishWith(outcomes []Outcome) error {
 	for _, o := range outcomes {
-		if o.Tokens < 0 || o.Dropped < 0 || o.Tokens+o.Dropped > 1+max(0, o.checked(st)) || o.Drafts < 0 || o.Drafts > 0 && !st.speculates() {
-			return fmt.Errorf("sim: Stepper.Complete: outcome %+v", o)
+		if err := st.checkOutcome(o); err != nil {
+			return err
 		}
 	}
 	st.dissolve()
@@ -228,12 +228,8 @@ func (st *Stepper) finishWith(outcomes []Outcome) error {
 		}
 		s.chain = append(s.chain, o.Prefix...)
 		switch row := st.row(s); {
-		case row > 1 && o.Tokens == 0:
-			return fmt.Errorf("sim: Stepper.Complete: outcome %+v of a step with %d positions", o, row)
 		case row > 1:
 			tokens += st.endRow(s, row, o.Tokens, o.Dropped)
-		case o.Tokens > 0 && s.Pending() != 0:
-			return fmt.Errorf("sim: Stepper.Complete: outcome %+v with %d positions pending", o, s.Pending())
 		case o.Tokens > 0:
 			tokens++
 			st.sampleAlone(s)
@@ -266,12 +262,24 @@ func (st *Stepper) row(s *Sequence) int {
 	return 0
 }
 
-// checked returns the drafts of the outcome's sequence in the step in flight.
-func (o Outcome) checked(st *Stepper) int {
-	if s := st.hub.live[o.ID]; s != nil {
-		return st.row(s) - 1
+// checkOutcome reports an outcome that the step in flight cannot have. That of
+// a request that has ended is dropped later.
+func (st *Stepper) checkOutcome(o Outcome) error {
+	s := st.hub.live[o.ID]
+	if s == nil || s.state != Running {
+		return nil
 	}
-	return 0
+	row := st.row(s)
+	samples := row > 0 || s.Pending() == 0 || s.member.in && st.step.decodes
+	switch {
+	case o.Tokens < 0 || o.Dropped < 0 || o.Tokens+o.Dropped > max(row, 1), row > 1 && o.Tokens == 0:
+		return fmt.Errorf("sim: Stepper.Complete: outcome %+v of %d positions", o, max(row, 1))
+	case o.Drafts < 0 || o.Drafts > 0 && !st.speculates():
+		return fmt.Errorf("sim: Stepper.Complete: outcome %+v of a replica with %d Drafts", o, st.cfg.Drafts)
+	case o.Tokens > 0 && !samples:
+		return fmt.Errorf("sim: Stepper.Complete: outcome %+v with %d positions pending", o, s.Pending())
+	}
+	return nil
 }
 
 // dissolve parks every member with the position that the step in flight gave
@@ -285,6 +293,9 @@ func (st *Stepper) dissolve() {
 	}
 	st.cohort.joiners = st.cohort.joiners[:0]
 	st.cohort.ended = st.cohort.planned
+	if l := st.cohort.log; l != nil {
+		l.base, l.ends = st.cohort.ended, l.ends[:0] // nobody asks for the steps before
+	}
 }
 
 // Abort ends a request wherever it is. It returns false if there is none with

@@ -74,7 +74,7 @@ func (w *windows) at(now Time) *Window {
 // stretch returns the time of a step that starts now and would take took.
 func (w *windows) stretch(now Time, took time.Duration) time.Duration {
 	x := w.at(now)
-	if x == nil || took < 0 {
+	if x == nil || x.Pause || took < 0 {
 		return took
 	}
 	ns := math.Round(float64(took) * x.Factor)

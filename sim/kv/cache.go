@@ -12,9 +12,9 @@ import (
 // [Pool] does, from the same memory.
 //
 // Semantics are those of vLLM V1 (v1/core/kv_cache_manager.py and
-// block_pool.py). Every operation costs the blocks it touches. Memory grows
-// with the largest number of blocks ever in use; once there, nothing
-// allocates.
+// block_pool.py). Every operation costs the blocks it touches. Unused blocks
+// are given out before used ones, so memory grows until every block has been
+// used once; from there on nothing allocates.
 type Cache struct {
 	DropLastHit bool        // leave the last block of a hit unused, for draft heads that need its hidden states
 	MaxTokens   int         // no sequence holds slots past this many tokens; 0 = no bound
@@ -219,6 +219,17 @@ func (c *Cache) Register(t *Table, chain []Hash, tokens int) {
 	t.hashed = int32(to)
 	if c.OnEvent != nil {
 		c.OnEvent(Event{Stored, chain[from:to]})
+	}
+}
+
+// Unregister makes the blocks of t behind its first tokens unfindable: what was
+// going to fill them is not computed after all. Blocks that others share
+// already stay. FreeTable must follow.
+func (c *Cache) Unregister(t *Table, tokens int) {
+	for i := int(t.hashed) - 1; i >= tokens/c.BlockTokens(); i-- {
+		if b := t.blocks[i]; c.blocks[b].refs == 1 {
+			c.evict(b)
+		}
 	}
 }
 
