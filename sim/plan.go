@@ -286,61 +286,6 @@ func (p *Plan) takeBack(s *Sequence) {
 	}
 }
 
-// Reserve takes the KV blocks that s lacks for that many more positions, so
-// that it can grow to there without asking. It returns false if they are not
-// free, or if s waits and no slot is. A waiting sequence keeps them only if it
-// is admitted in the same pass: a reservation that comes to nothing still
-// overwrites what the prefix cache had in those blocks.
-func (p *Plan) Reserve(s *Sequence, tokens int) bool {
-	p.check()
-	if s.home != p.st || s.state == Ended || s.member.in || p.planned(s) {
-		panic(fmt.Sprintf("sim: Plan.Reserve for sequence %d, which decodes or is in the plan", s.serial))
-	}
-	if s.state != Running && p.Slots() < 1 {
-		return p.refuse(RefusedSlots)
-	}
-	if s.hashed {
-		have := s.have()
-		if p.Need(s, tokens) > p.Free() || !p.st.memory.cache.Allocate(&s.table, s.chain, have, tokens) {
-			return p.refuse(RefusedMemory)
-		}
-		p.st.load.PendingPrompt -= have - s.computed
-		s.blocks, s.computed = s.table.Len(), have
-	} else {
-		need := p.Need(s, tokens)
-		if !p.st.memory.Take(need) {
-			return p.refuse(RefusedMemory)
-		}
-		s.blocks += need
-	}
-	if s.state != Running {
-		p.reserved = append(p.reserved, s)
-	}
-	return true
-}
-
-// Retain keeps the slot or the blocks of a running sequence past its end,
-// until Release: a static batch gives its memory back as a whole.
-func (p *Plan) Retain(s *Sequence, slot, blocks bool) {
-	p.check()
-	if s.home != p.st || s.state != Running {
-		panic(fmt.Sprintf("sim: Plan.Retain of sequence %d, which is %v", s.serial, s.state))
-	}
-	s.keepSlot, s.keepBlocks = slot, blocks
-}
-
-// Release gives back the slots and blocks that ended sequences retained.
-func (p *Plan) Release() {
-	p.check()
-	r := &p.st.retained
-	p.st.memory.Give(r.blocks)
-	for i := range r.tables {
-		p.st.memory.cache.FreeTable(&r.tables[i])
-	}
-	p.released = p.released || !r.empty()
-	*r = retained{tables: r.tables[:0]}
-}
-
 // Pad makes the device compute at least that many decode rows, and that many
 // prompt positions beyond those of the chunks. Padding takes no token budget.
 func (p *Plan) Pad(rows, promptTokens int) {
@@ -367,40 +312,6 @@ func (p *Plan) Reject(s *Sequence, reason string) {
 // aborted, or the prefix cache changes. The engine then repeats the step
 // without asking. It is ignored if the plan holds prompt chunks.
 func (p *Plan) Hold() { p.hold = true }
-
-// Arrange puts the running sequences into that order, which holds each of them
-// once. Views, later loops and the order in which they are preempted follow it;
-// a loop over Running that is under way ends.
-func (p *Plan) Arrange(order []*Sequence) {
-	p.check()
-	st := p.st
-	if len(order) != st.running.n {
-		panic(fmt.Sprintf("sim: Plan.Arrange of %d sequences, %d run", len(order), st.running.n))
-	}
-	for _, s := range order {
-		if !st.running.contains(s) {
-			panic(fmt.Sprintf("sim: Plan.Arrange of sequence %d, which does not run or is there twice", s.serial))
-		}
-		st.running.remove(s)
-	}
-	for _, s := range order {
-		st.run(s)
-	}
-}
-
-// Requeue moves waiting sequences to the front of the queue, in that order, or
-// to their places if the replica has an Order.
-func (p *Plan) Requeue(order ...*Sequence) {
-	p.check()
-	for i := len(order) - 1; i >= 0; i-- {
-		s := order[i]
-		if s.home != p.st || s.state != Waiting && s.state != Preempted {
-			panic(fmt.Sprintf("sim: Plan.Requeue of sequence %d, which is %v", s.serial, s.state))
-		}
-		p.st.dequeue(s)
-		p.st.enqueue(s, true)
-	}
-}
 
 // WakeAt asks for a pass at the first step end at or after t, or at t if the
 // replica is idle then, even if nothing has changed. t must be later than now.

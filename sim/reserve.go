@@ -1,0 +1,58 @@
+package sim
+
+import "fmt"
+
+// Reserve takes the KV blocks that s lacks for that many more positions, so
+// that it can grow to there without asking. It returns false if they are not
+// free, or if s waits and no slot is. A waiting sequence keeps them only if it
+// is admitted in the same pass: a reservation that comes to nothing still
+// overwrites what the prefix cache had in those blocks.
+func (p *Plan) Reserve(s *Sequence, tokens int) bool {
+	p.check()
+	if s.home != p.st || s.state == Ended || s.member.in || p.planned(s) {
+		panic(fmt.Sprintf("sim: Plan.Reserve for sequence %d, which decodes or is in the plan", s.serial))
+	}
+	if s.state != Running && p.Slots() < 1 {
+		return p.refuse(RefusedSlots)
+	}
+	if s.hashed {
+		have := s.have()
+		if p.Need(s, tokens) > p.Free() || !p.st.memory.cache.Allocate(&s.table, s.chain, have, tokens) {
+			return p.refuse(RefusedMemory)
+		}
+		p.st.load.PendingPrompt -= have - s.computed
+		s.blocks, s.computed = s.table.Len(), have
+	} else {
+		need := p.Need(s, tokens)
+		if !p.st.memory.Take(need) {
+			return p.refuse(RefusedMemory)
+		}
+		s.blocks += need
+	}
+	if s.state != Running {
+		p.reserved = append(p.reserved, s)
+	}
+	return true
+}
+
+// Retain keeps the slot or the blocks of a running sequence past its end,
+// until Release: a static batch gives its memory back as a whole.
+func (p *Plan) Retain(s *Sequence, slot, blocks bool) {
+	p.check()
+	if s.home != p.st || s.state != Running {
+		panic(fmt.Sprintf("sim: Plan.Retain of sequence %d, which is %v", s.serial, s.state))
+	}
+	s.keepSlot, s.keepBlocks = slot, blocks
+}
+
+// Release gives back the slots and blocks that ended sequences retained.
+func (p *Plan) Release() {
+	p.check()
+	r := &p.st.retained
+	p.st.memory.Give(r.blocks)
+	for i := range r.tables {
+		p.st.memory.cache.FreeTable(&r.tables[i])
+	}
+	p.released = p.released || !r.empty()
+	*r = retained{tables: r.tables[:0]}
+}
