@@ -2,29 +2,6 @@ package sim
 
 import "fmt"
 
-// expect schedules the instants at which the client of s gives up.
-func (e *engine) expect(s *Sequence) {
-	// A client that would wait past the end of time waits for ever.
-	if d := s.req.Patience.First; d > 0 && d < Never.Sub(s.req.Arrival) {
-		e.push(entry{at: s.req.Arrival.Add(d), kind: abortFirst, replica: -1, who: s, serial: s.serial})
-	}
-	if d := s.req.Patience.Total; d > 0 && d < Never.Sub(s.req.Arrival) {
-		e.push(entry{at: s.req.Arrival.Add(d), kind: abortTotal, replica: -1, who: s, serial: s.serial})
-	}
-}
-
-// giveUp aborts a request whose client has lost patience.
-func (e *engine) giveUp(x entry) {
-	s := x.who
-	if s.home == nil {
-		e.end(s, Abort, "")
-		return
-	}
-	st := s.home
-	st.leave(s, Abort, "")
-	e.look(st)
-}
-
 // enter takes s through admission and routing into a queue.
 func (e *engine) enter(s *Sequence) {
 	q := s.req.query()
@@ -92,4 +69,27 @@ func (e *engine) followedUp(x entry) {
 		e.expect(s)
 		e.enter(s)
 	}
+}
+
+// expect schedules the instants at which the client of s gives up.
+func (e *engine) expect(s *Sequence) {
+	// A client that would wait past the end of time waits for ever.
+	if d := s.req.Patience.First; d > 0 && d < Never.Sub(s.req.Arrival) {
+		e.push(entry{at: s.req.Arrival.Add(d), kind: abortFirst, replica: -1, who: s, serial: s.serial})
+	}
+	if d := s.req.Patience.Total; d > 0 && d < Never.Sub(s.req.Arrival) {
+		e.push(entry{at: s.req.Arrival.Add(d), kind: abortTotal, replica: -1, who: s, serial: s.serial})
+	}
+}
+
+// giveUp aborts a request whose client has lost patience.
+func (e *engine) giveUp(x entry) {
+	s := x.who
+	if s.home == nil {
+		e.end(s, Abort, "")
+		return
+	}
+	st := s.home
+	st.leave(s, Abort, "")
+	e.look(st)
 }

@@ -19,7 +19,8 @@ type Report struct {
 
 	Load
 	Little Little `json:"little"`
-	// Findings are contradictions between figures; empty on a sound run.
+	// Findings are contradictions between figures. A sound run has none, unless
+	// it ends far from a steady state.
 	Findings []string `json:"findings,omitempty"`
 	// Classes holds one cell per class, in the order of Config.Classes.
 	Classes []Cell `json:"classes"`
