@@ -35,19 +35,26 @@ func main() {
 	}
 }
 
+const usage = `Usage: costcurve [flags]
+
+Shows what one step of a batch costs and what binds it: first a roofline with
+teaching constants, worked out by hand, then a transformer on a real GPU.
+
+`
+
 // run is the program without its process. Help goes to messages.
 func run(args []string, out, messages io.Writer) error {
 	flags := flag.NewFlagSet("costcurve", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // errors are reported once, by main
 	asJSON := flags.Bool("json", false, "print one JSON object")
-	model := flags.String("model", "Llama-3.1-8B", "`name` of a model in the catalogue; an unknown one lists them")
+	model := flags.String("model", "Llama-3.1-8B", "`name` of a model in the catalogue; an unknown\none lists them")
 	gpu := flags.String("gpu", "H100", "`name` of a GPU in the catalogue")
 	tp := flags.Int("tp", 1, "GPUs that share every layer")
 	context := flags.Int("context", 1000, "`tokens` that every request holds in its KV cache")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			flags.SetOutput(messages)
-			fmt.Fprintln(messages, "Usage: costcurve [flags]")
+			fmt.Fprint(messages, usage)
 			flags.PrintDefaults()
 			return err
 		}
