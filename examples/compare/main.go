@@ -50,6 +50,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	p, done := reporter(stderr)
 	out, err := compare(ctx, m, o.traces, p)
 	done()
+	if errors.Is(err, context.Canceled) && len(out.Results) > 0 && !o.json {
+		fmt.Fprint(stdout, "INTERRUPTED: only the runs that had ended are shown, and nothing is compared.\n\n")
+		return errors.Join(err, writeText(stdout, out))
+	}
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,8 @@ type Result struct {
 // progress hears which run is under way.
 type progress func(scheduler string, seed, seeds int)
 
-// compare runs every scheduler on the same workloads.
+// compare runs every scheduler on the same workloads. With an error from a run
+// the output holds the results before it, and no comparisons.
 func compare(ctx context.Context, m Manifest, traces string, p progress) (Output, error) {
 	if err := m.check(); err != nil {
 		return Output{}, err
@@ -92,7 +93,7 @@ func compare(ctx context.Context, m Manifest, traces string, p progress) (Output
 	for i, name := range m.Schedulers {
 		for k := range seeds {
 			if err := ctx.Err(); err != nil {
-				return Output{}, err
+				return out, err
 			}
 			p(name, k+1, seeds)
 			dir := traces
@@ -101,7 +102,7 @@ func compare(ctx context.Context, m Manifest, traces string, p progress) (Output
 			}
 			r, err := m.runOne(ctx, name, m.requests(m.Seed+uint64(k), recorded), dir)
 			if err != nil {
-				return Output{}, fmt.Errorf("%s, seed %d: %w", name, m.Seed+uint64(k), err)
+				return out, fmt.Errorf("%s, seed %d: %w", name, m.Seed+uint64(k), err)
 			}
 			goodput[i] = append(goodput[i], float64(r.Goodput))
 			if k == 0 {
