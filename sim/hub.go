@@ -49,10 +49,32 @@ func (h *hub) fail(err error) {
 	}
 }
 
-func (h *hub) emit(e Event) {
+func (h *hub) emit(e *Event) {
 	for _, o := range h.observers {
-		o.Observe(e)
+		o.Observe(*e)
 	}
+}
+
+// tell emits what happened to s.
+func (h *hub) tell(kind Kind, s *Sequence) {
+	if len(h.observers) > 0 {
+		var e Event
+		h.describe(&e, kind, s)
+		h.emit(&e)
+	}
+}
+
+// describe fills e with what a request event says of s, wherever it is.
+func (h *hub) describe(e *Event, kind Kind, s *Sequence) {
+	e.Time, e.Kind, e.Replica = h.now, kind, -1
+	if s.home != nil {
+		e.Replica = s.home.index
+	}
+	e.Serial, e.ID, e.Class, e.Prompt, e.Output = s.serial, s.req.ID, s.req.Class, s.req.Prompt, s.Generated()
+	if e.Class < 0 || e.Class >= len(h.classes) {
+		e.Class = -1
+	}
+	e.Timeline, e.Preemptions, e.GapsOver = s.timeline, s.preempted, s.gapsOver
 }
 
 // arrive makes the sequence of a request that reaches the front door now. A
@@ -63,7 +85,7 @@ func (h *hub) arrive(r Request) (s *Sequence, rejected string) {
 	s = h.fresh(r)
 	s.serial = h.serial
 	reason := h.faulty(&s.req)
-	h.emit(h.frontDoor(Arrive, s))
+	h.tell(Arrive, s)
 	if reason != "" {
 		h.end(s, Reject, reason)
 		return nil, reason
@@ -109,11 +131,6 @@ func (h *hub) fresh(r Request) *Sequence {
 
 // end ends a sequence that has left its replica, and reuses it.
 func (h *hub) end(s *Sequence, kind Kind, reason string) {
-	e := h.frontDoor(kind, s)
-	if s.home != nil {
-		e = s.home.event(kind, s)
-	}
-	e.Reason, e.seq = reason, s
 	switch kind {
 	case Finish:
 		h.result.Completed++
@@ -131,7 +148,11 @@ func (h *hub) end(s *Sequence, kind Kind, reason string) {
 	if s.req.Patience.Total > 0 {
 		h.impatient++
 	}
-	h.emit(e)
+	if len(h.observers) > 0 {
+		e := Event{Reason: reason, seq: s}
+		h.describe(&e, kind, s)
+		h.emit(&e)
+	}
 	if h.ended != nil {
 		h.ended(Completion{Request: s.req, Serial: s.serial, Kind: kind, Reason: reason, End: h.now, Output: s.generated, Timeline: s.timeline})
 	}
@@ -157,7 +178,7 @@ func (h *hub) stepped(st *Stepper, tokens int) {
 	h.result.Steps++
 	f := &st.step
 	if len(h.observers) > 0 {
-		h.emit(Event{
+		h.emit(&Event{
 			Time: h.now, Kind: StepEnd, Replica: st.index,
 			Step: st.steps, Took: f.took, Batch: f.batch, Gaps: st.gaps, Tokens: int32(tokens),
 			FreeBlocks: f.free, Waiting: f.waiting, Running: f.running,
@@ -166,24 +187,4 @@ func (h *hub) stepped(st *Stepper, tokens int) {
 	if h.maxSteps > 0 && h.result.Steps > h.maxSteps {
 		h.fail(fmt.Errorf("sim: more than Config.MaxSteps = %d steps at %v, with %d requests alive", h.maxSteps, h.now, len(h.live)))
 	}
-}
-
-// frontDoor is an event of a request outside the replicas.
-func (h *hub) frontDoor(kind Kind, s *Sequence) Event {
-	class := s.req.Class
-	if class < 0 || class >= len(h.classes) {
-		class = -1
-	}
-	return Event{
-		Time: h.now, Kind: kind, Replica: -1,
-		Serial: s.serial, ID: s.req.ID, Class: class, Prompt: s.req.Prompt, Output: s.Generated(),
-		Timeline: s.timeline, Preemptions: s.preempted, GapsOver: s.gapsOver,
-	}
-}
-
-// event is an event of a request in this replica.
-func (st *Stepper) event(kind Kind, s *Sequence) Event {
-	e := st.hub.frontDoor(kind, s)
-	e.Replica = st.index
-	return e
 }

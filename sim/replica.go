@@ -59,7 +59,7 @@ func (st *Stepper) submit(s *Sequence) {
 	s.timeline.Queued = st.hub.now
 	st.enqueue(s, false)
 	st.holding = false
-	st.hub.emit(st.event(Queue, s))
+	st.hub.tell(Queue, s)
 }
 
 func (st *Stepper) enqueue(s *Sequence, front bool) {

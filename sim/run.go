@@ -311,6 +311,6 @@ func (e *engine) finish(err error) Result {
 	if e.cut && err == nil {
 		r.End = e.until
 	}
-	e.emit(Event{Time: r.End, Kind: End, Replica: -1})
+	e.emit(&Event{Time: r.End, Kind: End, Replica: -1})
 	return *r
 }

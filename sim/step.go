@@ -127,18 +127,26 @@ func (st *Stepper) announce() (changed bool) {
 		case c.kind == Reject:
 			st.hub.end(c.s, Reject, c.reason)
 		default:
-			e := st.event(c.kind, c.s)
-			if c.kind == Admit {
-				e.Cached = int32(c.s.cached)
-				if c.s.timeline.Admitted == NoTime {
-					c.s.timeline.Admitted, e.Timeline.Admitted = st.hub.now, st.hub.now
-					st.hub.result.PrefixHits += int64(c.s.cached)
-				}
-			}
-			st.hub.emit(e)
+			st.announceChange(c.kind, c.s)
 		}
 	}
 	return changed
+}
+
+// announceChange emits an admission or a preemption.
+func (st *Stepper) announceChange(kind Kind, s *Sequence) {
+	var e Event
+	if kind == Admit {
+		e.Cached = int32(s.cached)
+		if s.timeline.Admitted == NoTime {
+			s.timeline.Admitted = st.hub.now
+			st.hub.result.PrefixHits += int64(s.cached)
+		}
+	}
+	if len(st.hub.observers) > 0 {
+		st.hub.describe(&e, kind, s)
+		st.hub.emit(&e)
+	}
 }
 
 // unreserve takes back what a pass reserved for a sequence that still waits.

@@ -157,8 +157,8 @@ func (st *Stepper) addGap(prev Time, class int) {
 // brought them.
 func (st *Stepper) announceTokens(s *Sequence) {
 	if s.touch&touchFirst != 0 {
-		st.hub.emit(st.event(PrefillEnd, s))
-		st.hub.emit(st.event(FirstToken, s))
+		st.hub.tell(PrefillEnd, s)
+		st.hub.tell(FirstToken, s)
 	}
 	done := s.touch
 	s.touch = 0
