@@ -355,3 +355,16 @@ func TestStepperKnowsNoPause(t *testing.T) {
 }
 
 func requestsOf(rs ...sim.Request) func(func(sim.Request, error) bool) { return slice(rs) }
+
+// A wake-up at the end of a pause that has lost its request is asked for again
+// by the next one.
+func TestPauseEndsForWhoeverWaitsThen(t *testing.T) {
+	cfg := sim.Config{Replicas: []sim.Replica{{Scheduler: scheduler.ChunkedPrefill{}, CostModel: everyStep(time.Millisecond)}},
+		Windows: []sim.Window{{To: millisecond(100), Pause: true}}}
+	res, err := sim.Run(context.Background(), cfg, requestsOf(
+		sim.Request{ID: 1, Prompt: 4, Output: 5, Patience: sim.Patience{First: 10 * time.Millisecond}},
+		sim.Request{ID: 2, Arrival: millisecond(50), Prompt: 4, Output: 5}))
+	if err != nil || res.Aborted != 1 || res.Completed != 1 || res.End != millisecond(105) {
+		t.Errorf("%+v, %v", res, err)
+	}
+}

@@ -4,7 +4,17 @@ package sim
 // does not run on to them.
 func (e *engine) skipOutdated() {
 	for len(e.pending) > 0 && e.outdated(&e.pending[0]) {
-		e.pending.pop()
+		e.drop(e.pending.pop())
+	}
+}
+
+// drop forgets an event that is not going to happen. A wake-up may be asked for
+// again.
+func (e *engine) drop(x entry) {
+	if x.kind == wakeUp {
+		if st := &e.replicas[x.replica]; st.waking == x.at {
+			st.waking = Never
+		}
 	}
 }
 
@@ -17,8 +27,10 @@ func (e *engine) sweep() {
 	e.impatient = 0
 	kept := e.pending[:0]
 	for i := range e.pending {
-		if !e.outdated(&e.pending[i]) {
-			kept = append(kept, e.pending[i])
+		if x := e.pending[i]; e.outdated(&x) {
+			e.drop(x)
+		} else {
+			kept = append(kept, x)
 		}
 	}
 	clear(e.pending[len(kept):])

@@ -199,7 +199,7 @@ func (e *engine) instant() {
 func (e *engine) drain() {
 	for len(e.pending) > 0 && e.pending[0].at == e.now && e.err == nil {
 		if e.outdated(&e.pending[0]) {
-			e.pending.pop()
+			e.drop(e.pending.pop())
 			continue
 		}
 		if e.pending[0].kind >= arrival {
