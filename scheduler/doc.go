@@ -15,12 +15,17 @@
 //	Alternating  in chunks              never, in turns  prompt at admission, then as needed
 //	Orca         whole                  always           reserved for the longest output
 //
+// And one for replicas with sim.Replica.Drafts:
+//
+//	VariableDrafts in chunks            always           as needed; checks as many drafts as pay
+//
 //	arrivals ─► QueueLimit · Deadline · TokenBucket (All)
 //	         ─► RoundRobin · LeastLoaded · LeastPending · TwoChoices (Stale, ByClass, Subset)
 //	         ─► queue: ByArrival · ByPriority · ByPrompt · ByHint · ByDeadline
 //
 // Read chunked.go first, then continuous.go and requestbatch.go; decode.go has
-// what they share. Of the engines read vllm1.go, then vllm0.go, sarathi.go and
+// what they share. variabledrafts.go is about speculative decoding. Of the engines
+// read vllm1.go, then vllm0.go, sarathi.go and
 // vllm0chunked.go; watermark.go has their admission test. admission.go with
 // tokenbucket.go, router.go with leastpending.go, stale.go and byclass.go, and
 // order.go stand by themselves.

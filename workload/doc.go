@@ -20,7 +20,8 @@
 // Reading order: workload.go (the composition), arrivals.go, gamma.go,
 // bursts.go, mmpp.go, combine.go (when), lengths.go, lognormal.go, mixture.go
 // (how long), presets.go (fits of public recordings), rand.go (where chance
-// comes from), requests.go, azure.go, mooncake.go (recordings), describe.go.
+// comes from), requests.go, azure.go, mooncake.go (recordings), describe.go;
+// acceptance.go and acceptancecurve.go (which draft tokens are right).
 //
 // # Determinism
 //
