@@ -92,6 +92,9 @@ const (
 	TouchedGrowth
 )
 
+// maxDrafts bounds what a replica counts per draft position.
+const maxDrafts = 1 << 10
+
 // maxBlockTokens bounds what a replica keeps per position of a block.
 const maxBlockTokens = 1 << 20
 
@@ -195,6 +198,9 @@ func (r *Replica) validate() error {
 	}
 	if r.KVBlocks == 0 && r.ReservedBlocks > 0 {
 		return fmt.Errorf(".ReservedBlocks is %d without KVBlocks", r.ReservedBlocks)
+	}
+	if r.Drafts > maxDrafts {
+		return fmt.Errorf(".Drafts is %d, more than %d", r.Drafts, maxDrafts)
 	}
 	if r.BlockTokens > maxBlockTokens {
 		return fmt.Errorf(".BlockTokens is %d, more than %d", r.BlockTokens, maxBlockTokens)

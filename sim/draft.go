@@ -13,7 +13,8 @@ import "fmt"
 // positions of rejected drafts are computed again; their KV blocks stay.
 //
 // The drafts of a step cost what the cost model makes of Batch.Samples and the
-// number it was made for. Sequences with drafts do not move in lockstep: a step costs O(sequences).
+// number it was made for. Sequences with drafts do not move in lockstep: a step
+// costs O(sequences).
 type Drafter interface {
 	Accept(q Query, index, drafts int) int
 }

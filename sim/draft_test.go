@@ -94,6 +94,27 @@ func TestSpeculation(t *testing.T) {
 	}
 }
 
+// By hand, a replica has no more drafts than its configuration says, and needs
+// outcomes or a drafter.
+func TestStepperDraftFaults(t *testing.T) {
+	st, err := sim.NewStepper(sim.Config{Replicas: []sim.Replica{speculating(2, nil)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Submit(0, sim.Request{ID: 1, Prompt: 8})
+	if _, _, err := st.Plan(0); err != nil {
+		t.Fatal(err)
+	}
+	mentions(t, st.Complete(1, nil), "outcomes are nil")
+	mentions(t, st.Complete(1, []sim.Outcome{{ID: 1, Tokens: 1, Drafts: 3}}), "Drafts:3", "a replica with 2 Drafts")
+	if err := st.Complete(1, []sim.Outcome{{ID: 1, Tokens: 1, Drafts: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if s := st.Lookup(1); s.Drafts() != 2 || s.Generated() != 1 {
+		t.Errorf("%d drafts, %d tokens; want 2 and 1", s.Drafts(), s.Generated())
+	}
+}
+
 func TestDrafterFaults(t *testing.T) {
 	for _, c := range []struct {
 		replica sim.Replica
@@ -101,6 +122,7 @@ func TestDrafterFaults(t *testing.T) {
 	}{
 		{speculating(2, nil), "Config.Replicas[0].Drafter is nil with Drafts 2"},
 		{speculating(-1, nil), "Config.Replicas[0].Drafts is -1"},
+		{speculating(1<<40, confirms(1)), "Config.Replicas[0].Drafts is 1099511627776, more than 1024"},
 		{speculating(2, sim.DrafterFunc(func(sim.Query, int, int) int { return 3 })), "replica 0: Drafter accepts 3 of 2 drafts of request 1"},
 		{speculating(2, sim.DrafterFunc(func(sim.Query, int, int) int { return -1 })), "Drafter accepts -1 of 2 drafts"},
 	} {

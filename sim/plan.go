@@ -108,8 +108,8 @@ func (p *Plan) Fits(s *Sequence, tokens int) bool {
 
 // Add lets the step compute the next tokens positions of s, a waiting or
 // running sequence, at most its Pending and, where that is 1, its Drafts. A
-// waiting one is admitted. It returns
-// false, and changes nothing, if slots, token budget or KV blocks forbid it.
+// waiting one is admitted. It returns false, and changes nothing, if slots,
+// token budget or KV blocks forbid it.
 func (p *Plan) Add(s *Sequence, tokens int) bool {
 	p.check()
 	st := p.st
@@ -151,8 +151,9 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 }
 
 // AddDecodes adds to every running sequence with Pending 1 that is not in the
-// plan yet this position and its Drafts, or to none. It returns false if token budget or KV
-// blocks forbid it. It costs O(1) however many decode.
+// plan yet this position and its Drafts, or to none. It returns false if token
+// budget or KV blocks forbid it. It costs O(1) however many decode, but
+// O(sequences) on a replica with Drafts.
 func (p *Plan) AddDecodes() bool {
 	p.check()
 	st := p.st

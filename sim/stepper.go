@@ -170,8 +170,8 @@ type Outcome struct {
 	// Dropped is the number of tokens that the model confirmed behind the one
 	// that stopped it. They are not part of the answer.
 	Dropped int
-	// Drafts is the number of draft tokens that its next step can check. The
-	// replica's Drafts must not be 0.
+	// Drafts is the number of draft tokens that its next step can check, at
+	// most the replica's Drafts.
 	Drafts int
 	// Stop ends the sequence after the token, with FinishStop unless that
 	// is its last one anyway.
@@ -188,6 +188,9 @@ type Outcome struct {
 func (st *Stepper) Complete(now Time, outcomes []Outcome) error {
 	if !st.step.active {
 		panic("sim: Stepper.Complete without a step in flight")
+	}
+	if outcomes == nil && st.speculates() && st.cfg.Drafter == nil {
+		return errors.New("sim: Stepper.Complete: outcomes are nil, and so is the Drafter of a replica with Drafts")
 	}
 	st.tick(now)
 	if outcomes == nil {
@@ -274,7 +277,7 @@ func (st *Stepper) checkOutcome(o Outcome) error {
 	switch {
 	case o.Tokens < 0 || o.Dropped < 0 || o.Tokens+o.Dropped > max(row, 1), row > 1 && o.Tokens == 0:
 		return fmt.Errorf("sim: Stepper.Complete: outcome %+v of %d positions", o, max(row, 1))
-	case o.Drafts < 0 || o.Drafts > 0 && !st.speculates():
+	case o.Drafts < 0 || o.Drafts > st.cfg.Drafts:
 		return fmt.Errorf("sim: Stepper.Complete: outcome %+v of a replica with %d Drafts", o, st.cfg.Drafts)
 	case o.Tokens > 0 && !samples:
 		return fmt.Errorf("sim: Stepper.Complete: outcome %+v with %d positions pending", o, s.Pending())
