@@ -4,7 +4,7 @@
 //	TestScheduler ──► Scenario ──► sim.Run ──events──► Laws   what holds in every run
 //	                     │            ▲                └─► Log    one line an event; Diff
 //	                     │          Chaos
-//	                     └ replicas, routers, KV pressure, sessions, faulty requests
+//	                     └ replicas, routers, KV pressure, prefix caches, drafts, sessions, faulty requests
 //	TestCostModel ──► one model, many batches
 //	TestWorkload  ──► one workload, read several times
 //
