@@ -31,6 +31,7 @@ type conformanceCase struct {
 	Config           map[string]json.RawMessage
 	Requests         []caseRequest
 	Steps            []caseStep
+	Outcome          json.RawMessage
 }
 
 type caseRequest struct {
@@ -48,6 +49,14 @@ type caseRequest struct {
 
 // tokens returns the length of the prompt.
 func (q *caseRequest) tokens() (n int) { return len(q.text()) }
+
+// limit is the most tokens that the client asked for; 16 if it does not say.
+func (q *caseRequest) limit() int {
+	if q.MaxOutput == nil {
+		return 16
+	}
+	return *q.MaxOutput
+}
 
 // text returns the tokens of the prompt.
 func (q *caseRequest) text() (tokens []int) {
@@ -314,17 +323,13 @@ func (r *caseRun) listed(l sim.List) []string {
 func (r *caseRun) submit(names []string) {
 	for _, name := range names {
 		q := r.requests[name]
-		maxOutput := 16
-		if q.MaxOutput != nil {
-			maxOutput = *q.MaxOutput
-		}
 		arrival := sim.Time(q.Arrival * 1e9)
 		if arrival == 0 && r.c.fraction("delay_factor") > 0 {
 			arrival = r.now // the delay counts from there
 		}
 		r.text[name] = q.text()
 		r.stepper.Submit(r.now, sim.Request{
-			ID: r.id(name), Arrival: arrival, Prompt: q.tokens(), MaxOutput: maxOutput, Class: q.Priority,
+			ID: r.id(name), Arrival: arrival, Prompt: q.tokens(), MaxOutput: q.limit(), Class: q.Priority,
 			Prefix: r.chain(name), PrefixBlock: r.c.number("block_size"), NoPrefixRead: q.NoRead,
 		})
 	}
@@ -602,8 +607,8 @@ func (r *caseRun) apply(s caseStep) error {
 	return nil
 }
 
-// schedulerFamilies are the families that have steps of a scheduler.
-var schedulerFamilies = []string{"vllm_v1", "vllm_v0", "vllm_v0_chunked", "sarathi", "orca", "static_batch", "vllm_prefill_first", "alternating_chunk", "distserve"}
+// schedulerFamilies are the families that are about schedulers.
+var schedulerFamilies = []string{"vllm_v1", "vllm_v0", "vllm_v0_chunked", "sarathi", "orca", "static_batch", "vllm_prefill_first", "alternating_chunk", "distserve", "requirement"}
 
 func TestConformance(t *testing.T) {
 	cases := conformanceFile(t)
@@ -613,10 +618,18 @@ func TestConformance(t *testing.T) {
 		f := tally{}
 		for i := range cases {
 			c := &cases[i]
-			if c.Family != family || c.Kind != "scheduler" {
+			if c.Family != family || c.Kind != "scheduler" && c.Kind != "requirement" {
 				continue
 			}
 			f.n++
+			if c.Kind == "requirement" {
+				if failures := c.require(); len(failures) > 0 {
+					t.Errorf("%s:\n  %s", c.ID, strings.Join(failures[:min(len(failures), 6)], "\n  "))
+				} else {
+					f.passed++
+				}
+				continue
+			}
 			rep, missing := c.replica()
 			if missing != "" {
 				t.Logf("%s: not covered: %s", c.ID, missing)

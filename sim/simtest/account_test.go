@@ -2,171 +2,110 @@ package simtest_test
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"servesim/scheduler"
 	"servesim/sim"
 	"servesim/sim/simtest"
 )
 
-// account is what a replica did for one request, in positions.
-type account struct {
-	request   sim.Request
-	scheduled int // given by passes
-	hits      int // found in the prefix cache at admissions
-	lost      int // stored when it was evicted
-	rejected  int // drafts that were wrong
-}
-
-// bookkeeper drives one replica by hand and keeps the accounts of its requests,
-// which the events of a run do not tell apart.
-type bookkeeper struct {
-	st       *sim.Stepper
-	modelLen int
-	accounts map[int]*account
-	before   map[int]int // context before the pass
-	outputs  map[int]int // of those that ended with the step
-
-	faults                               []string
-	finished, hits, lost, drafts, reject int
-}
-
-func (b *bookkeeper) Observe(e sim.Event) {
-	a := b.accounts[e.ID]
-	switch e.Kind {
-	case sim.Admit:
-		a.hits += int(e.Cached)
-	case sim.Preempt:
-		a.lost += b.before[e.ID]
-	case sim.Finish:
-		b.outputs[e.ID] = e.Output
-	}
-}
-
-// step runs a pass and completes what it planned. It reports whether that was
-// anything.
-func (b *bookkeeper) step(now sim.Time) (end sim.Time, stepped bool, err error) {
-	clear(b.before)
-	clear(b.outputs)
-	for s := range b.st.Running().All() {
-		b.before[s.ID()] = s.Context()
-	}
-	batch, took, err := b.st.Plan(now)
-	if err != nil || batch.Empty() {
-		return now, false, err
-	}
-	work := b.st.Scheduled()
-	tokens, rows := map[int]int{}, map[int]bool{}
-	for _, w := range work {
-		s := b.st.Lookup(w.ID)
-		b.accounts[w.ID].scheduled += w.Tokens
-		tokens[w.ID] = s.Generated()
-		rows[w.ID] = s.Context()-w.Tokens == s.Prompt()+s.Generated()-1
-	}
-	now = now.Add(took)
-	if err := b.st.Complete(now, nil); err != nil {
-		return now, true, err
-	}
-	for _, w := range work {
-		output, ended := b.outputs[w.ID]
-		if !ended {
-			output = b.st.Lookup(w.ID).Generated()
-		}
-		if rows[w.ID] {
-			b.accounts[w.ID].rejected += w.Tokens - (output - tokens[w.ID])
-			b.drafts += w.Tokens - 1
-		}
-		if ended {
-			b.settle(b.accounts[w.ID], output)
-		}
-	}
-	return now, true, nil
-}
-
-// settle closes the account of a request that has ended.
-func (b *bookkeeper) settle(a *account, output int) {
-	r := &a.request
-	if need := r.Prompt + output - 1 - a.hits + a.lost + a.rejected; a.scheduled != need {
-		b.faults = append(b.faults, fmt.Sprintf("%d positions for %d tokens, %d needed: %+v", a.scheduled, output, need, *a))
-	}
-	room := max(1, cmp.Or(b.modelLen, math.MaxInt)-r.Prompt)
-	if want := min(r.Output, cmp.Or(r.MaxOutput, r.Output), room); output != want {
-		b.faults = append(b.faults, fmt.Sprintf("%d tokens, %d wanted: %+v", output, want, *a))
-	}
-	b.finished++
-	b.hits += a.hits
-	b.lost += a.lost
-	b.reject += a.rejected
-}
-
-// run serves the requests of a scenario on its first replica.
-func (b *bookkeeper) run(s simtest.Scenario) (err error) {
-	cfg := s.Config(func() sim.Scheduler { return &simtest.Chaos{Seed: s.Seed} })
+// byHand returns the first replica of a scenario, with nothing around it, and
+// the requests that have an output.
+func byHand(s simtest.Scenario) (cfg sim.Config, requests []sim.Request) {
+	cfg = s.Config(func() sim.Scheduler { return &simtest.Chaos{Seed: s.Seed} })
 	cfg.Replicas, cfg.Router, cfg.Admission, cfg.FollowUp, cfg.Until, cfg.MaxSteps = cfg.Replicas[:1], nil, nil, nil, 0, 0
-	cfg.Observers = []sim.Observer{b}
-	if b.st, err = sim.NewStepper(cfg); err != nil {
-		return err
-	}
-	b.modelLen = cfg.Replicas[0].MaxModelLen
-	var requests []sim.Request
 	for r := range s.Requests() {
-		if r.Output > 0 { // by hand, 0 leaves the end to outcomes
+		if r.Output > 0 {
 			requests = append(requests, r)
 		}
 	}
-	b.accounts, b.before, b.outputs = map[int]*account{}, map[int]int{}, map[int]int{}
-	now := sim.Time(0)
-	for range 100_000 {
-		for len(requests) > 0 && requests[0].Arrival <= now {
-			if b.st.Lookup(requests[0].ID) == nil {
-				b.accounts[requests[0].ID] = &account{request: requests[0]}
-			}
-			b.st.Submit(now, requests[0])
-			requests = requests[1:]
-		}
-		if b.st.Waiting().Len()+b.st.Running().Len() == 0 {
-			if len(requests) == 0 {
-				return nil
-			}
-			now = requests[0].Arrival
-			continue
-		}
-		end, stepped, err := b.step(now)
-		if err != nil {
-			return err
-		}
-		if now = end; !stepped {
-			now = now.Add(time.Microsecond) // it waits for a wake-up
-		}
-	}
-	return fmt.Errorf("the requests do not end")
+	return cfg, requests
 }
 
-// Every request that completes gets the tokens it wants, and the positions that
-// passes gave it are those of its prompt and output but the last, without what
-// the prefix cache had, with what evictions lost and with the drafts that were
-// wrong.
+// Every request that finishes gets the tokens it wants and the positions that
+// they need, whatever was shared, lost or drafted.
 func TestEveryRequestGetsItsPositions(t *testing.T) {
-	sum := bookkeeper{}
+	var finished, hits, lost, rejected int
 	for seed := range scenarios(t, 150) {
-		s, b := simtest.Scenario{Seed: seed}, &bookkeeper{}
-		if err := b.run(s); err != nil {
+		s := simtest.Scenario{Seed: seed}
+		cfg, requests := byHand(s)
+		accounts, err := simtest.Serve(cfg, requests)
+		if err != nil {
 			t.Fatalf("%v\nin %v", err, s)
 		}
-		for _, fault := range b.faults {
-			t.Errorf("%s\nin %v", fault, s)
+		for _, a := range accounts {
+			if a.Kind != sim.Finish {
+				if a.Reason == "" {
+					t.Errorf("%+v does not end\nin %v", a, s)
+				}
+				continue
+			}
+			if a.Scheduled != a.Needs() {
+				t.Errorf("%+v needs %d positions\nin %v", a, a.Needs(), s)
+			}
+			room := max(1, cmp.Or(cfg.Replicas[0].MaxModelLen, math.MaxInt)-a.Request.Prompt)
+			if want := min(a.Request.Output, cmp.Or(a.Request.MaxOutput, math.MaxInt), room); a.Output != want {
+				t.Errorf("%+v wants %d tokens\nin %v", a, want, s)
+			}
+			finished++
+			hits += a.Hits
+			lost += a.Lost
+			rejected += a.Rejected
 		}
-		sum.finished += b.finished
-		sum.hits += b.hits
-		sum.lost += b.lost
-		sum.drafts += b.drafts
-		sum.reject += b.reject
 	}
-	t.Logf("%d requests: %d positions hit, %d lost, %d of %d drafts rejected", sum.finished, sum.hits, sum.lost, sum.reject, sum.drafts)
-	if slices.Contains([]int{sum.finished, sum.hits, sum.lost, sum.reject, sum.drafts - sum.reject}, 0) {
+	t.Logf("%d requests: %d positions hit, %d lost, %d drafts rejected", finished, hits, lost, rejected)
+	if slices.Contains([]int{finished, hits, lost, rejected}, 0) {
 		t.Error("some of these never happen")
+	}
+}
+
+// A prompt of 33 tokens twice, worked by hand: after the first token comes a
+// step that confirms one of two drafts, and then one that confirms both, but
+// only one token is left to give. The second request finds two blocks of 16.
+func TestAccounts(t *testing.T) {
+	replica := sim.Replica{
+		Scheduler: scheduler.VLLM1{}, CostModel: sim.CostFunc(func(sim.Batch) time.Duration { return time.Millisecond }),
+		KVBlocks: 10, PrefixCache: true, Drafts: 2,
+		Drafter: sim.DrafterFunc(func(_ sim.Query, index, _ int) int { return 2 - index%3 }),
+	}
+	hashed := sim.Request{ID: 1, Prompt: 33, Output: 4, PrefixBlock: 16}
+	hashed.Prefix = append(hashed.Prefix, 7, 8)
+	second := hashed
+	second.Arrival = sim.Time(time.Second)
+	long := sim.Request{ID: 2, Arrival: sim.Time(time.Second), Prompt: 200, Output: 1}
+	got, err := simtest.Serve(sim.Config{Replicas: []sim.Replica{replica}}, []sim.Request{hashed, second, long})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []simtest.Account{
+		{Kind: sim.Finish, Reason: sim.FinishStop, Output: 4, Scheduled: 33 + 3 + 3, Rejected: 1 + 2},
+		{Kind: sim.Finish, Reason: sim.FinishStop, Output: 4, Scheduled: 1 + 3 + 3, Hits: 32, Rejected: 1 + 2},
+		{Kind: sim.Reject, Reason: sim.RejectKVCapacity},
+	} {
+		a := got[i]
+		if a.Kind != want.Kind || a.Reason != want.Reason || a.Output != want.Output || a.Scheduled != want.Scheduled || a.Hits != want.Hits || a.Rejected != want.Rejected {
+			t.Errorf("account %d: got %+v, want %+v", i, a, want)
+		}
+		if a.Kind == sim.Finish && a.Needs() != want.Scheduled {
+			t.Errorf("account %d: needs %d, want %d", i, a.Needs(), want.Scheduled)
+		}
+	}
+}
+
+func TestServeErrors(t *testing.T) {
+	cfg, _ := byHand(simtest.Scenario{Seed: 1})
+	if _, err := simtest.Serve(cfg, []sim.Request{{ID: 5, Prompt: 3}}); err == nil || err.Error() != "simtest: Serve: requests[0] (id 5): Output is 0" {
+		t.Errorf("without output: %v", err)
+	}
+	cfg.Replicas[0].Scheduler = sim.SchedulerFunc(func(sim.View, *sim.Plan) {})
+	if _, err := simtest.Serve(cfg, []sim.Request{{ID: 5, Prompt: 3, Output: 1}}); err == nil || !strings.Contains(err.Error(), "passes, with 1 waiting and 0 running") {
+		t.Errorf("with a scheduler that plans nothing: %v", err)
+	}
+	if _, err := simtest.Serve(sim.Config{}, nil); err == nil || !strings.Contains(err.Error(), "Replicas is empty") {
+		t.Errorf("without a replica: %v", err)
 	}
 }
