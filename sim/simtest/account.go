@@ -35,8 +35,8 @@ func (a *Account) Needs() int {
 // Serve drives the one replica of cfg by hand, as [sim.NewStepper] takes it,
 // until every request has ended, and returns an account for each. Requests come
 // in order of arrival, and have an Output. One that arrives during a step is
-// submitted at its end; impatience is ignored. It is an error if the scheduler
-// plans nothing in many passes.
+// submitted at its end; impatience is ignored. It is an error if no request
+// gets anywhere in many passes.
 func Serve(cfg sim.Config, requests []sim.Request) ([]Account, error) {
 	s := &server{accounts: make([]Account, len(requests)), bySerial: make(map[int64]*Account)}
 	cfg.Observers = append([]sim.Observer{s}, cfg.Observers...)
@@ -44,7 +44,7 @@ func Serve(cfg sim.Config, requests []sim.Request) ([]Account, error) {
 	if s.st, err = sim.NewStepper(cfg); err != nil {
 		return nil, err
 	}
-	next, idle, now := 0, 0, sim.Time(0)
+	next, now := 0, sim.Time(0)
 	for next < len(requests) || s.alive() > 0 {
 		if s.alive() == 0 {
 			now = max(now, requests[next].Arrival)
@@ -61,20 +61,20 @@ func Serve(cfg sim.Config, requests []sim.Request) ([]Account, error) {
 		if err != nil {
 			return nil, err
 		}
-		if now = now.Add(took); took > 0 {
-			idle = 0
-			continue
+		if now = now.Add(took); took == 0 {
+			now = now.Add(1 << min(s.quiet, 30)) // for schedulers that wait for a later time
 		}
-		// The pass may have rejected somebody, or it waits for a later time.
-		idle++
-		now = now.Add(1 << min(idle, 30))
-		if idle > 100+len(requests) {
-			return nil, fmt.Errorf("simtest: Serve: nothing was planned in %d passes, with %d waiting and %d running",
-				idle, s.st.Waiting().Len(), s.st.Running().Len())
+		if s.quiet++; s.quiet > quietPasses {
+			return nil, fmt.Errorf("simtest: Serve: no token in %d passes, with %d waiting and %d running",
+				quietPasses, s.st.Waiting().Len(), s.st.Running().Len())
 		}
 	}
 	return s.accounts, nil
 }
+
+// quietPasses is how many passes may go by without a token, an arrival or an
+// end: more than the longest prompt in chunks of one token.
+const quietPasses = 1 << 16
 
 // server keeps the accounts of a replica.
 type server struct {
@@ -83,6 +83,7 @@ type server struct {
 	bySerial map[int64]*Account
 	arriving *Account
 	inStep   []*Account
+	quiet    int // passes since something happened to a request
 }
 
 func (s *server) alive() int { return s.st.Waiting().Len() + s.st.Running().Len() }
@@ -93,6 +94,7 @@ func (s *server) Observe(e sim.Event) {
 	switch e.Kind {
 	case sim.Arrive:
 		s.bySerial[e.Serial] = s.arriving
+		s.quiet = 0
 	case sim.Admit:
 		a.Hits += int(e.Cached)
 	case sim.Preempt:
@@ -100,6 +102,11 @@ func (s *server) Observe(e sim.Event) {
 	case sim.Finish, sim.Reject:
 		a.Kind, a.Reason, a.Output = e.Kind, e.Reason, e.Output
 		delete(s.bySerial, e.Serial)
+		s.quiet = 0
+	case sim.StepEnd:
+		if e.Tokens > 0 {
+			s.quiet = 0
+		}
 	}
 }
 

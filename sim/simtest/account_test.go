@@ -102,7 +102,7 @@ func TestServeErrors(t *testing.T) {
 		t.Errorf("without output: %v", err)
 	}
 	cfg.Replicas[0].Scheduler = sim.SchedulerFunc(func(sim.View, *sim.Plan) {})
-	if _, err := simtest.Serve(cfg, []sim.Request{{ID: 5, Prompt: 3, Output: 1}}); err == nil || !strings.Contains(err.Error(), "passes, with 1 waiting and 0 running") {
+	if _, err := simtest.Serve(cfg, []sim.Request{{ID: 5, Prompt: 3, Output: 1}}); err == nil || !strings.Contains(err.Error(), "no token in 65536 passes, with 1 waiting and 0 running") {
 		t.Errorf("with a scheduler that plans nothing: %v", err)
 	}
 	if _, err := simtest.Serve(sim.Config{}, nil); err == nil || !strings.Contains(err.Error(), "Replicas is empty") {
