@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	gocmp "cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,6 +76,8 @@ type caseStep struct {
 	Draft    map[string]int
 	Reason   string
 	Seconds  float64
+	Received []string `json:"kv_received"`
+	Sent     []string `json:"kv_sent"`
 	Expect   map[string]json.RawMessage
 	Asserted []string
 }
@@ -123,6 +126,13 @@ func (c *conformanceCase) flag(key string) (b bool) {
 	return b
 }
 
+// connector returns how KV moves between replicas in the case, or "".
+func (c *conformanceCase) connector() string {
+	var k struct{ Mode string }
+	json.Unmarshal(c.Config["connector"], &k)
+	return k.Mode
+}
+
 func (c *conformanceCase) text(key string) (s string) {
 	json.Unmarshal(c.Config[key], &s)
 	return s
@@ -147,7 +157,7 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		{c.upstreamOnly(), "strict upstream switch"},
 		{c.flag("prefix_caching") && c.Family != "vllm_v1", "prefix cache of V0, which counts hits apart"},
 		{c.flag("async_scheduling"), "async scheduling"},
-		{c.Config["connector"] != nil, "KV transfer"},
+		{c.connector() == "fixed", "a store that loads without time"},
 		{c.text("preemption_mode") == "swap", "swapping"},
 		{c.Family == "distserve", "disaggregation"},
 	} {
@@ -167,6 +177,7 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		}
 		if c.text("semantics") == "2025-08" {
 			e.FirstChunk, e.Overtake = true, true
+			e.Reverse, r.FreeAborted = true, true
 		}
 		if c.Config["reserve_full_prompt"] != nil {
 			e.FirstChunk = !c.flag("reserve_full_prompt")
@@ -310,6 +321,23 @@ func (r *caseRun) listed(l sim.List) []string {
 	return out
 }
 
+// waiting lists those in line, wherever their KV is.
+func (r *caseRun) waiting() []string {
+	if r.stepper.Remote().Len()+r.stepper.Pulling().Len() == 0 {
+		return r.listed(r.stepper.Waiting())
+	}
+	var line []*sim.Sequence
+	for _, l := range []sim.List{r.stepper.Waiting(), r.stepper.Remote(), r.stepper.Pulling()} {
+		line = slices.AppendSeq(line, l.All())
+	}
+	slices.SortFunc(line, func(a, b *sim.Sequence) int { return gocmp.Compare(a.Turn(), b.Turn()) })
+	out := []string{}
+	for _, s := range line {
+		out = append(out, r.names[s.ID()])
+	}
+	return out
+}
+
 // submit puts requests into the queue.
 func (r *caseRun) submit(names []string) {
 	for _, name := range names {
@@ -327,6 +355,12 @@ func (r *caseRun) submit(names []string) {
 			ID: r.id(name), Arrival: arrival, Prompt: q.tokens(), MaxOutput: maxOutput, Class: q.Priority,
 			Prefix: r.chain(name), PrefixBlock: r.c.number("block_size"), NoPrefixRead: q.NoRead,
 		})
+		switch q.Role {
+		case "remote_prefill":
+			r.stepper.SetRemote(r.id(name), q.tokens())
+		case "remote_decode":
+			r.stepper.Keep(r.id(name))
+		}
 	}
 }
 
@@ -410,6 +444,14 @@ func (r *caseRun) inOrder() []sim.Assignment {
 func (r *caseRun) complete(s caseStep) error {
 	r.now++
 	r.ended = map[string]string{}
+	defer func() {
+		for _, name := range s.Received {
+			r.stepper.Received(r.now, r.id(name))
+		}
+		for _, name := range s.Sent {
+			r.stepper.Sent(r.now, r.id(name))
+		}
+	}()
 	if !r.flying {
 		return nil
 	}
@@ -482,16 +524,21 @@ func (r *caseRun) observed(key string, step caseStep) (value any, known bool) {
 	case "running":
 		return r.listed(r.stepper.Running()), true
 	case "waiting":
-		return r.listed(r.stepper.Waiting()), true
+		return r.waiting(), true
 	case "free_blocks":
 		return r.stepper.Free(), true
 	case "blocks":
 		blocks := map[string]int{}
-		for _, l := range []sim.List{r.stepper.Running(), r.stepper.Waiting()} {
+		for _, l := range []sim.List{r.stepper.Running(), r.stepper.Waiting(), r.stepper.Pulling()} {
 			for s := range l.All() {
 				if s.Blocks() > 0 {
 					blocks[r.names[s.ID()]] = s.Blocks()
 				}
+			}
+		}
+		for id, name := range r.names {
+			if n := r.stepper.Held(id); n > 0 {
+				blocks[name] = n
 			}
 		}
 		return blocks, true

@@ -11,15 +11,20 @@ import (
 type Config struct {
 	// Replicas are the engine instances, at least one.
 	Replicas []Replica
-	// Router spreads arrivals over the replicas. It may be nil when there is
-	// one replica.
+	// Router spreads arrivals over the replicas. It may be nil when one replica
+	// takes prompts.
 	Router Router
+	// Handoff picks the replica that decodes a request whose prompt one of
+	// RolePrefill computes. It may be nil when one replica decodes. Link carries
+	// the KV.
+	Handoff Router
+	Link    *Link
 	// Admission stands before the router. nil accepts everything.
 	Admission Admission
 	// Classes are the kinds of requests. Empty means one class without name
 	// and targets.
 	Classes []Class
-	// Windows are times in which replicas are slow or stopped.
+	// Windows are times in which replicas or links are slow or stopped.
 	Windows []Window
 	// FollowUp makes the requests that a client sends in reaction to the end
 	// of one: completed, rejected or aborted. They must not arrive before
@@ -47,6 +52,9 @@ type Config struct {
 type Replica struct {
 	Scheduler Scheduler
 	CostModel CostModel
+	// Role is what the replica does; FirstToken is heeded with RolePrefill.
+	Role       Role
+	FirstToken FirstTokenSide
 	// Order sorts the waiting queue; nil keeps order of arrival, preempted
 	// sequences in front.
 	Order Order
@@ -69,6 +77,10 @@ type Replica struct {
 	// are right.
 	Drafts  int
 	Drafter Drafter
+	// FreeAborted frees the blocks of a request that is aborted while a transfer
+	// fills them, as vLLM did until 2025: others may get them before it ends.
+	// By default they are held until then.
+	FreeAborted bool
 	// MaxSeqs limits the running sequences; 0 means no limit.
 	MaxSeqs int
 	// MaxBatchTokens limits the positions of one step; 0 means no limit.
@@ -130,6 +142,9 @@ type Result struct {
 	PrefixHits int64
 	// Recompute counts the positions whose KV was lost to preemptions.
 	Recompute int64
+	// Transfers counts the pulls that ended, Transferred the positions whose KV
+	// they brought.
+	Transfers, Transferred int64
 	// End is the instant of the last event, or Until.
 	End Time
 	// Cancelled is set when the context ended the run; the counts describe
@@ -144,9 +159,6 @@ func (c *Config) validate() error {
 	}
 	if len(c.Replicas) > math.MaxInt32 {
 		return fmt.Errorf("sim: Config.Replicas has %d entries", len(c.Replicas))
-	}
-	if len(c.Replicas) > 1 && c.Router == nil {
-		return fmt.Errorf("sim: Config.Router is nil with %d replicas", len(c.Replicas))
 	}
 	if c.Until < 0 {
 		return fmt.Errorf("sim: Config.Until is %d", c.Until)
@@ -172,7 +184,10 @@ func (c *Config) validate() error {
 			return fmt.Errorf("sim: Config.Replicas[%d]%w", i, err)
 		}
 	}
-	return validateWindows(c.Windows, len(c.Replicas))
+	if err := c.validateRoles(); err != nil {
+		return err
+	}
+	return validateWindows(c.Windows, len(c.Replicas), c.Link)
 }
 
 func (r *Replica) validate() error {
@@ -198,6 +213,15 @@ func (r *Replica) validate() error {
 	}
 	if r.KVBlocks == 0 && r.ReservedBlocks > 0 {
 		return fmt.Errorf(".ReservedBlocks is %d without KVBlocks", r.ReservedBlocks)
+	}
+	if r.Role > RoleDecode {
+		return fmt.Errorf(".Role is %d", uint8(r.Role))
+	}
+	if r.FirstToken > FirstFromDecode {
+		return fmt.Errorf(".FirstToken is %d", uint8(r.FirstToken))
+	}
+	if r.Drafts > 0 && r.Role == RolePrefill {
+		return fmt.Errorf(".Drafts is %d with RolePrefill", r.Drafts)
 	}
 	if r.Drafts > maxDrafts {
 		return fmt.Errorf(".Drafts is %d, more than %d", r.Drafts, maxDrafts)

@@ -16,7 +16,7 @@ func (e *engine) enter(s *Sequence) {
 			return
 		}
 	}
-	to := 0
+	to := e.onlyPrefill
 	if e.cfg.Router != nil {
 		to = e.cfg.Router.Route(e.now, q, e.loads)
 	}

@@ -26,13 +26,21 @@ const (
 	Arrive Kind = iota + 1
 	// Queue: a request was routed and joined the queue of Replica.
 	Queue
-	// Admit: a request joined the running sequences, for the first time or
-	// after a preemption (Preemptions > 0).
+	// Admit: a request joined the running sequences of Replica: for the first
+	// time, after a preemption (Preemptions > 0), or after a transfer.
 	Admit
 	// PrefillEnd: the whole prompt is computed, for the first time.
 	PrefillEnd
 	// FirstToken: the first token was sampled.
 	FirstToken
+	// Handoff: a request whose prompt another replica computed joined the queue
+	// of Replica.
+	Handoff
+	// Pull: Replica began to fetch the KV of Tokens positions of a request;
+	// Cached of them its prefix cache has.
+	Pull
+	// Pulled: those have arrived, Took after the Pull.
+	Pulled
 	// Preempt: a running request lost its KV blocks and is waiting again.
 	Preempt
 	// Finish: the last token was sampled. Output is the number of tokens,
@@ -51,7 +59,7 @@ const (
 )
 
 var kindNames = [...]string{Arrive: "arrive", Queue: "queue", Admit: "admit", PrefillEnd: "prefill-end",
-	FirstToken: "first-token", Preempt: "preempt", Finish: "finish", Reject: "reject", Abort: "abort",
+	FirstToken: "first-token", Handoff: "handoff", Pull: "pull", Pulled: "pulled", Preempt: "preempt", Finish: "finish", Reject: "reject", Abort: "abort",
 	StepEnd: "step-end", End: "end"}
 
 // String returns the kind's name in lower case.
@@ -106,7 +114,7 @@ type Event struct {
 	Batch      Batch
 	Gaps       []GapGroup // gaps between tokens that ended with this step
 	Tokens     int32      // tokens sampled by this step, first tokens included
-	Cached     int32      // Admit: positions found in the prefix cache
+	Cached     int32      // Admit: positions that it had without computing them: found in the prefix cache, or transferred
 	FreeBlocks int        // KV blocks free while the step ran
 	Waiting    int32      // sequences waiting when the step started
 	Running    int32      // sequences running when the step started
@@ -147,6 +155,10 @@ func (e Event) String() string {
 		if e.Cached > 0 {
 			s += fmt.Sprintf(" cached %d", e.Cached)
 		}
+	case Pull:
+		s += fmt.Sprintf(" %d positions, cached %d", e.Tokens, e.Cached)
+	case Pulled:
+		s += fmt.Sprintf(" %d positions in %d", e.Tokens, int64(e.Took))
 	case Arrive:
 		s += fmt.Sprintf(" class %d prompt %d", e.Class, e.Prompt)
 	case Finish, Reject, Abort:

@@ -26,6 +26,7 @@ type Plan struct {
 
 	changes  []change
 	reserved []*Sequence // waiting with blocks of their own
+	pulls    []*Sequence // transfers to start
 
 	open               bool // between the start and the end of Schedule
 	released           bool // Release gave something back
@@ -115,8 +116,8 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 	st := p.st
 	pending := s.Pending()
 	switch {
-	case s.home != st || s.state == Ended:
-		panic(fmt.Sprintf("sim: Plan.Add of sequence %d, which is not in replica %d", s.serial, st.index))
+	case s.home != st || s.state == Ended || s.state == Pulling:
+		panic(fmt.Sprintf("sim: Plan.Add of sequence %d, which is not in replica %d or still pulled", s.serial, st.index))
 	case tokens < 1 || tokens > pending+s.Drafts():
 		panic(fmt.Sprintf("sim: Plan.Add of %d tokens to sequence %d with %d pending", tokens, s.serial, pending))
 	case p.planned(s):
@@ -229,14 +230,14 @@ func (p *Plan) Preempt(s *Sequence) {
 	if s.home != st || s.state != Running {
 		panic(fmt.Sprintf("sim: Plan.Preempt of sequence %d, which is %v", s.serial, s.state))
 	}
-	admitted := s.pass.admitted == p.number
+	admitted := s.pass.admitted == p.number && !s.pulled
 	if s.hashed && p.planned(s) {
 		st.memory.cache.Unregister(&s.table, s.Context())
 	}
 	p.takeBack(s)
 	lost := s.Context()
 	st.release(s)
-	s.computed, s.cached, s.drafts = 0, 0, 0
+	s.computed, s.cached, s.drafts, s.pulled = 0, 0, 0, false
 	if admitted {
 		p.changes[s.pass.change].s = nil
 		s.state = s.pass.from
@@ -250,6 +251,7 @@ func (p *Plan) Preempt(s *Sequence) {
 	}
 	if st.hopeless(s) {
 		p.changes = append(p.changes, change{kind: Reject, s: s, reason: RejectOutOfKV})
+		st.letGo(s, Reject)
 		s.state = Ended
 		return
 	}
@@ -299,16 +301,17 @@ func (p *Plan) Pad(rows, promptTokens int) {
 // Reject ends a waiting sequence for that reason.
 func (p *Plan) Reject(s *Sequence, reason string) {
 	p.check()
-	if s.home != p.st || s.state != Waiting && s.state != Preempted {
+	if s.home != p.st || s.state != Waiting && s.state != Preempted && s.state != Remote {
 		panic(fmt.Sprintf("sim: Plan.Reject of sequence %d, which is %v", s.serial, s.state))
 	}
 	p.st.dequeue(s)
+	p.st.letGo(s, Reject)
 	s.state = Ended
 	p.changes = append(p.changes, change{kind: Reject, s: s, reason: reason})
 }
 
 // Hold promises that the scheduler would plan the same decodes, and nothing
-// else, at every step end until a request arrives here, one of those that
+// else, at every step end until a request arrives here, a transfer ends, one of those that
 // decode needs a block that is not free, or while another waits one ends or is
 // aborted, or the prefix cache changes. The engine then repeats the step
 // without asking. It is ignored if the plan holds prompt chunks.
@@ -359,7 +362,7 @@ func (p *Plan) reset() {
 	p.number++
 	p.room = p.st.limits.MaxBatchTokens
 	p.refusal = NotRefused
-	p.adds, p.changes, p.reserved = p.adds[:0], p.changes[:0], p.reserved[:0]
+	p.adds, p.changes, p.reserved, p.pulls = p.adds[:0], p.changes[:0], p.reserved[:0], p.pulls[:0]
 	p.all, p.allAt = false, 0
 	p.decodes, p.members, p.taken = 0, 0, 0
 	p.padRows, p.padPrompt = 0, 0

@@ -49,11 +49,13 @@ func Run(ctx context.Context, cfg Config, requests iter.Seq2[Request, error]) (R
 // engine drives the replicas of a run through virtual time.
 type engine struct {
 	hub
-	ctx      context.Context
-	cfg      *Config
-	until    Time
-	replicas []Stepper
-	loads    []Load
+	ctx                      context.Context
+	cfg                      *Config
+	until                    Time
+	replicas                 []Stepper
+	loads                    []Load
+	net                      network
+	onlyDecoder, onlyPrefill int // the one replica that decodes, or takes prompts; -1 if there are several
 
 	pending eventHeap
 	created int64
@@ -84,6 +86,9 @@ func newEngine(ctx context.Context, cfg *Config) *engine {
 		e.until = Never - 1
 	}
 	e.hub.init(cfg)
+	e.hub.engine = e
+	e.net.init(e)
+	e.onlyDecoder, e.onlyPrefill = cfg.only(RolePrefill), cfg.only(RoleDecode)
 	e.replicas = make([]Stepper, len(cfg.Replicas))
 	e.loads = make([]Load, len(cfg.Replicas))
 	for i, r := range cfg.Replicas {
@@ -187,9 +192,10 @@ func (e *engine) instant() {
 	if len(e.dirty) > 1 {
 		slices.SortFunc(e.dirty, func(a, b *Stepper) int { return cmp.Compare(a.index, b.index) })
 	}
-	for _, st := range e.dirty {
-		st.touched = false
-		e.start(st)
+	// A pass may free blocks of other replicas, which then look again.
+	for i := 0; i < len(e.dirty); i++ {
+		e.dirty[i].touched = false
+		e.start(e.dirty[i])
 	}
 	e.dirty = e.dirty[:0]
 }
@@ -239,6 +245,9 @@ func (e *engine) start(st *Stepper) {
 	switch {
 	case st.step.active:
 		e.push(entry{at: st.step.end, kind: stepEnd, replica: st.index})
+		if st.cfg.Role == RolePrefill && e.net.link.Layers > 1 {
+			e.net.computes(st)
+		}
 	case st.wakeAt != Never && st.wakeAt != st.waking:
 		st.waking = st.wakeAt
 		e.push(entry{at: st.wakeAt, kind: wakeUp, replica: st.index, serial: st.plan.number})
@@ -274,6 +283,8 @@ func (e *engine) handle(x entry) {
 		st := &e.replicas[x.replica]
 		st.finishStep()
 		e.look(st)
+	case linkEvent:
+		e.net.happen()
 	case abortFirst, abortTotal:
 		e.giveUp(x)
 	case arrival:
@@ -291,12 +302,14 @@ func (e *engine) stuck() error {
 	for i := range e.replicas {
 		st := &e.replicas[i]
 		s := st.running.first
-		if s == nil {
-			s = st.waiting.first
+		for _, l := range st.lines() {
+			if s == nil {
+				s = l.first
+			}
 		}
 		if s != nil {
 			return fmt.Errorf("sim: replica %d: no progress at %v: the scheduler plans nothing with %d waiting, %d running, %d of %d blocks free; request %d (serial %d) is %v with %d positions pending, context %d, %d blocks; last refusal: %v",
-				i, e.now, st.waiting.n, st.running.n, st.memory.Free(), st.memory.Usable(),
+				i, e.now, st.inLine(), st.running.n, st.memory.Free(), st.memory.Usable(),
 				s.req.ID, s.serial, s.state, s.Pending(), s.Context(), s.Blocks(), st.plan.refusal)
 		}
 	}

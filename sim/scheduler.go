@@ -27,6 +27,16 @@ type View struct {
 	// Prefilling are the running sequences that had Pending > 1 when the
 	// pass began.
 	Prefilling List
+	// Remote are the sequences in line whose KV another replica has. Plan.Pull
+	// fetches it, and they are Waiting when it has come; Plan.Add computes it
+	// here instead.
+	Remote List
+	// Pulling are the sequences in line whose blocks a transfer fills.
+	Pulling List
+	// Coming are the sequences whose prompts other replicas compute for this
+	// one, and which it may Pull already, in order of admission there. It is
+	// empty unless Link.Layers is above 1.
+	Coming List
 }
 
 // Limits are the sizes of a replica. A limit of the replica that is zero is
@@ -53,7 +63,8 @@ type OrderFunc func(a, b *Sequence) bool
 // Before calls f.
 func (f OrderFunc) Before(a, b *Sequence) bool { return f(a, b) }
 
-// Router picks the replica of an arriving request: an index into loads. Any
+// Router picks the replica of an arriving request, or as Config.Handoff the one
+// that is going to decode it: an index into loads. Any
 // other value rejects the request. The loads belong to the engine: they are
 // valid during the call and must not be changed.
 type Router interface {
@@ -62,7 +73,7 @@ type Router interface {
 
 // Load is what a router or an admission policy knows of a replica.
 type Load struct {
-	Waiting int // sequences in its queue
+	Waiting int // sequences in line, those whose KV is elsewhere or on the way included
 	Running int // sequences admitted
 	// PendingPrompt are positions that are not computed yet, queued or
 	// running, those to compute again included, and those that the prefix
@@ -70,6 +81,11 @@ type Load struct {
 	PendingPrompt int
 	FreeBlocks    int // KV blocks free
 	Blocks        int // KV blocks usable
+	Replica       int // index in Config.Replicas
+	Role          Role
+	// Coming are requests whose prompts other replicas compute for this one;
+	// see Link.Layers. Held are the KV blocks kept for transfers.
+	Coming, Held int
 }
 
 // Admission decides at the front door whether a request may enter.
