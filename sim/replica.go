@@ -20,7 +20,7 @@ func (st *Stepper) init(h *hub, index int, r Replica, load *Load) {
 	st.cohort.init(r.BlockTokens, len(h.classes), h.tokenTimes, r.PrefixCache)
 	st.plan.st = st
 	st.wakeAt, st.waking = Never, Never
-	*load = Load{FreeBlocks: st.memory.Free(), Blocks: st.limits.Blocks, Replica: index, Role: r.Role}
+	*load = Load{FreeBlocks: st.memory.Free(), Blocks: st.limits.Blocks, Replica: index, Role: r.Role, cache: st.memory.cache}
 }
 
 // refuses returns why a request can never run here, or "".

@@ -1,5 +1,7 @@
 package sim
 
+import "servesim/sim/kv"
+
 // Scheduler decides the next step of one replica. It is called when the
 // replica is idle and something may have changed; it reads the view and fills
 // the plan. It is stateful at will and never shared between replicas or runs.
@@ -86,6 +88,19 @@ type Load struct {
 	// Coming are requests whose prompts other replicas compute for this one;
 	// see Link.Layers. Held are the KV blocks kept for transfers.
 	Coming, Held int
+
+	cache *kv.Cache
+}
+
+// Cached returns how many positions of the prompt the prefix cache of the
+// replica has at this moment, also if the rest of the load is older. It costs
+// the blocks that it finds. A chain in blocks of another size than the
+// replica's counts as unknown.
+func (l Load) Cached(q Query) int {
+	if l.cache == nil || q.NoPrefixRead || q.PrefixBlock != l.cache.BlockTokens() {
+		return 0
+	}
+	return l.cache.Match(q.Prefix, q.Prompt) * q.PrefixBlock
 }
 
 // Admission decides at the front door whether a request may enter.
