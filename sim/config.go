@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 )
 
 // Config describes a simulated deployment. Make a fresh one for every run:
@@ -19,6 +20,10 @@ type Config struct {
 	// the KV.
 	Handoff Router
 	Link    *Link
+	// Roles moves replicas between roles; nil keeps them. SwitchCost is the
+	// time from drained to open.
+	Roles      RoleController
+	SwitchCost time.Duration
 	// Admission stands before the router. nil accepts everything.
 	Admission Admission
 	// Classes are the kinds of requests. Empty means one class without name
@@ -145,6 +150,8 @@ type Result struct {
 	// Transfers counts the pulls that ended, Transferred the positions whose KV
 	// they brought.
 	Transfers, Transferred int64
+	// Switches counts the changes of role that ended.
+	Switches int64
 	// End is the instant of the last event, or Until.
 	End Time
 	// Cancelled is set when the context ended the run; the counts describe
@@ -185,6 +192,9 @@ func (c *Config) validate() error {
 		}
 	}
 	if err := c.validateRoles(); err != nil {
+		return err
+	}
+	if err := c.validateController(); err != nil {
 		return err
 	}
 	return validateWindows(c.Windows, len(c.Replicas), c.Link)

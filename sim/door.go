@@ -20,7 +20,7 @@ func (e *engine) enter(s *Sequence) {
 	if e.cfg.Router != nil {
 		to = e.cfg.Router.Route(e.now, q, e.loads)
 	}
-	if to < 0 || to >= len(e.replicas) {
+	if to < 0 || to >= len(e.replicas) || e.loads[to].Closed {
 		e.end(s, Reject, RejectNoRoute)
 		return
 	}

@@ -52,6 +52,10 @@ const (
 	Reject
 	// Abort: the client gave up. Output counts tokens it had received.
 	Abort
+	// Drain: Replica was closed, to get the role that Reason names.
+	Drain
+	// Open: it is open in that role, Took later.
+	Open
 	// StepEnd: a step of Replica ended. Step fields; no identity.
 	StepEnd
 	// End: the run is over at Time. It comes once, last.
@@ -60,7 +64,7 @@ const (
 
 var kindNames = [...]string{Arrive: "arrive", Queue: "queue", Admit: "admit", PrefillEnd: "prefill-end",
 	FirstToken: "first-token", Handoff: "handoff", Pull: "pull", Pulled: "pulled", Preempt: "preempt", Finish: "finish", Reject: "reject", Abort: "abort",
-	StepEnd: "step-end", End: "end"}
+	Drain: "drain", Open: "open", StepEnd: "step-end", End: "end"}
 
 // String returns the kind's name in lower case.
 func (k Kind) String() string {
@@ -144,6 +148,8 @@ func (e Event) String() string {
 	switch e.Kind {
 	case End:
 		return fmt.Sprintf("%d end", int64(e.Time))
+	case Drain, Open:
+		return fmt.Sprintf("%d r%d %v as %s after %d", int64(e.Time), e.Replica, e.Kind, e.Reason, int64(e.Took))
 	case StepEnd:
 		return fmt.Sprintf("%d r%d step %d took %d: %d decodes context %d, prefills %v, padding %d+%d, %d tokens, gaps %v, free %d waiting %d running %d",
 			int64(e.Time), e.Replica, e.Step, int64(e.Took), e.Batch.Decodes, e.Batch.Context, e.Batch.Prefills,

@@ -35,7 +35,7 @@ func (e *engine) decoder(s *Sequence) *Stepper {
 	if e.cfg.Handoff != nil {
 		to = e.cfg.Handoff.Route(e.now, s.req.query(), e.loads)
 	}
-	if to < 0 || to >= len(e.replicas) || e.cfg.Replicas[to].Role == RolePrefill {
+	if to < 0 || to >= len(e.replicas) || e.loads[to].Closed || e.loads[to].Role == RolePrefill {
 		return nil
 	}
 	return &e.replicas[to]

@@ -16,6 +16,8 @@ type entryKind uint8
 const (
 	stepEnd   entryKind = iota
 	linkEvent           // transfers end, or get new rates
+	roleControl
+	roleOpen
 	abortFirst
 	abortTotal
 	arrival // follow-ups and deferred requests; open-loop arrivals come in front of them

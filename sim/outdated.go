@@ -51,6 +51,8 @@ func (e *engine) outdated(x *entry) bool {
 		return x.who.serial != x.serial
 	case arrival:
 		return x.serial != 0 && x.who.serial != x.serial
+	case roleControl:
+		return e.over()
 	case linkEvent:
 		return e.net.event != x.serial
 	case wakeUp:

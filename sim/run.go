@@ -33,10 +33,15 @@ func Run(ctx context.Context, cfg Config, requests iter.Seq2[Request, error]) (R
 	}
 	e := newEngine(ctx, &cfg)
 	e.unwatched = cancelEvery
+	e.feeding = true
+	if cfg.Roles != nil {
+		e.push(entry{kind: roleControl, replica: -1})
+	}
 	err := e.cancelled()
 	if err == nil {
 		err = e.feed(requests)
 	}
+	e.feeding = false
 	if err == nil {
 		err = e.runBefore(Never)
 	}
@@ -57,6 +62,7 @@ type engine struct {
 	net                      network
 	onlyDecoder, onlyPrefill int // the one replica that decodes, or takes prompts; -1 if there are several
 
+	feeding bool // open-loop arrivals may come
 	pending eventHeap
 	created int64
 	door    []Request // open-loop arrivals of the instant doorAt
@@ -237,6 +243,9 @@ func (e *engine) openDoor() {
 // start lets an idle replica begin its next step.
 func (e *engine) start(st *Stepper) {
 	st.begin()
+	if st.drained() {
+		e.switchRole(st)
+	}
 	if e.check {
 		if err := st.recount(); err != nil {
 			e.fail(err)
@@ -270,7 +279,7 @@ func (e *engine) look(st *Stepper) {
 
 // handle lets one pending event happen.
 func (e *engine) handle(x entry) {
-	if x.kind == wakeUp || x.kind == arrival && x.serial != 0 {
+	if x.kind == wakeUp || x.kind == roleControl || x.kind == arrival && x.serial != 0 {
 		e.fruitless++
 	} else {
 		e.fruitless = 0
@@ -285,6 +294,10 @@ func (e *engine) handle(x entry) {
 		e.look(st)
 	case linkEvent:
 		e.net.happen()
+	case roleControl:
+		e.control()
+	case roleOpen:
+		e.reopen(&e.replicas[x.replica])
 	case abortFirst, abortTotal:
 		e.giveUp(x)
 	case arrival:

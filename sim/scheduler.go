@@ -67,7 +67,7 @@ func (f OrderFunc) Before(a, b *Sequence) bool { return f(a, b) }
 
 // Router picks the replica of an arriving request, or as Config.Handoff the one
 // that is going to decode it: an index into loads. Any
-// other value rejects the request. The loads belong to the engine: they are
+// other value, and a replica that is closed, reject the request. The loads belong to the engine: they are
 // valid during the call and must not be changed.
 type Router interface {
 	Route(now Time, q Query, loads []Load) int
@@ -85,6 +85,7 @@ type Load struct {
 	Blocks        int // KV blocks usable
 	Replica       int // index in Config.Replicas
 	Role          Role
+	Closed        bool // drains before it gets another role, and takes nothing new
 	// Coming are requests whose prompts other replicas compute for this one;
 	// see Link.Layers. Held are the KV blocks kept for transfers.
 	Coming, Held int

@@ -31,6 +31,9 @@ type Stepper struct {
 	running    list
 	prefilling list // running with Pending > 1
 	parked     list // running with Pending ≤ 1, not in the cohort
+	next       Role // when it is Closed
+	closed     Time // since when
+	switching  bool
 	coming     list // computed elsewhere for this replica
 	accounts   []*account
 	cohort     cohort
