@@ -146,7 +146,7 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		KVBlocks:  c.number("num_blocks"), ReservedBlocks: c.number("reserved_blocks"), BlockTokens: c.number("block_size"),
 		MaxSeqs: c.number("max_num_seqs"), MaxBatchTokens: c.number("max_num_batched_tokens"), MaxModelLen: c.number("max_model_len"),
 	}
-	r.PrefixCache = c.flag("prefix_caching")
+	r.PrefixCache, r.Strict = c.flag("prefix_caching"), c.upstreamOnly()
 	if r.MaxBatchTokens == 0 {
 		r.MaxBatchTokens = c.number("chunk_size")
 	}
@@ -154,11 +154,9 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		is   bool
 		what string
 	}{
-		{c.upstreamOnly(), "strict upstream switch"},
 		{c.flag("prefix_caching") && c.Family != "vllm_v1", "prefix cache of V0, which counts hits apart"},
 		{c.flag("async_scheduling"), "async scheduling"},
 		{c.connector() == "fixed", "a store that loads without time"},
-		{c.text("preemption_mode") == "swap", "swapping"},
 		{c.Family == "distserve", "disaggregation"},
 	} {
 		if need.is {
@@ -167,7 +165,7 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 	}
 	switch c.Family {
 	case "vllm_v1":
-		e := scheduler.VLLM1{Threshold: c.number("long_prefill_token_threshold"), WholePrompts: !c.flag("chunked_prefill")}
+		e := scheduler.VLLM1{Strict: c.upstreamOnly(), Threshold: c.number("long_prefill_token_threshold"), WholePrompts: !c.flag("chunked_prefill")}
 		if c.text("policy") == "priority" {
 			e.Priority, r.Order = true, sim.OrderFunc(scheduler.ByPriority)
 		}
@@ -188,7 +186,8 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		if c.Family == "vllm_v0" {
 			r.MaxModelLen += c.beyondModelLen()
 		}
-		e := &scheduler.VLLM0{Watermark: c.watermark(), DelayFactor: c.fraction("delay_factor")}
+		e := &scheduler.VLLM0{Watermark: c.watermark(), DelayFactor: c.fraction("delay_factor"), Swap: c.text("preemption_mode") == "swap", Strict: c.upstreamOnly()}
+		r.HostBlocks = c.number("num_cpu_blocks")
 		if c.text("policy") == "priority" {
 			e.Priority, r.Order = true, sim.OrderFunc(scheduler.ByPriority)
 		}
@@ -286,13 +285,22 @@ func (r *caseRun) Observe(e sim.Event) {
 		if e.Preemptions == 0 && r.c.Family == "vllm_v1" {
 			r.pass["cached_tokens"].(map[string]int)[r.names[e.ID]] = int(e.Cached)
 		}
-		r.prompt[r.names[e.ID]] = true
 		list := "admitted"
-		if e.Preemptions > 0 {
+		switch {
+		case e.Preemptions > 0 && r.c.text("preemption_mode") == "swap" && e.Cached > 0:
+			list = "swapped_in"
+		case e.Preemptions > 0:
 			list = "resumed"
+			fallthrough
+		default:
+			r.prompt[r.names[e.ID]] = true
 		}
 		r.pass[list] = append(r.pass[list].([]string), r.names[e.ID])
 	case sim.Preempt:
+		if e.Reason == sim.PreemptSwap {
+			r.pass["swapped_out"] = append(r.pass["swapped_out"].([]string), r.names[e.ID])
+			return
+		}
 		r.pass["preempted"] = append(r.pass["preempted"].([]string), r.names[e.ID])
 	case sim.Reject:
 		if r.planning {
@@ -367,7 +375,7 @@ func (r *caseRun) submit(names []string) {
 // schedule runs a pass. What the engine rejects at submission, the engines of
 // the cases ignore in their next pass.
 func (r *caseRun) schedule() error {
-	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": append([]string{}, r.rejected...), "cached_tokens": map[string]int{}}
+	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": append([]string{}, r.rejected...), "cached_tokens": map[string]int{}, "swapped_in": []string{}, "swapped_out": []string{}}
 	r.notified, r.ending, r.rejected = r.ending, nil, nil
 	r.now++
 	if err := r.dropAborted(); err != nil {
@@ -379,6 +387,7 @@ func (r *caseRun) schedule() error {
 	if err != nil {
 		return err
 	}
+	r.pass["blocks_swapped_in"], r.pass["blocks_swapped_out"] = batch.SwapIn, batch.SwapOut
 	r.flying = !batch.Empty()
 	scheduled, computed, drafted := [][2]any{}, map[string]int{}, map[string]int{}
 	r.inStep = nil
@@ -525,6 +534,16 @@ func (r *caseRun) observed(key string, step caseStep) (value any, known bool) {
 		return r.listed(r.stepper.Running()), true
 	case "waiting":
 		return r.waiting(), true
+	case "swapped":
+		return r.listed(r.stepper.Swapped()), true
+	case "free_cpu_blocks":
+		return r.stepper.HostFree(), true
+	case "host_blocks":
+		blocks := map[string]int{}
+		for s := range r.stepper.Swapped().All() {
+			blocks[r.names[s.ID()]] = s.HostBlocks()
+		}
+		return blocks, true
 	case "free_blocks":
 		return r.stepper.Free(), true
 	case "blocks":
@@ -604,7 +623,12 @@ func (c *conformanceCase) drive(rep sim.Replica) (failures []string, asserted, a
 	}
 	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": []string{}}
 	for _, s := range c.Steps {
-		if err := r.apply(s); err != nil {
+		if err := r.apply(s); err != nil && s.Expect["error"] != nil {
+			if !errors.Is(err, scheduler.ErrHostMemory) || string(s.Expect["error"]) != `"host_memory_exhausted"` {
+				failures = append(failures, fmt.Sprintf("step %d %s: error %v, want %s", s.Step, s.Op, err, s.Expect["error"]))
+			}
+			return failures, asserted, assertedOK
+		} else if err != nil {
 			failures = append(failures, fmt.Sprintf("step %d %s: %v", s.Step, s.Op, err))
 			return failures, asserted, assertedOK
 		}

@@ -42,6 +42,10 @@ type VLLM1 struct {
 	// queue in reversed order in every pass, as the engine did until 2025. By
 	// default they keep their order.
 	Reverse bool
+	// Strict computes no position behind MaxModelLen - 1 of a running sequence,
+	// so that a prompt of MaxModelLen that takes several chunks never ends, as in
+	// the engine. It goes with a Strict replica.
+	Strict bool
 	// Lookahead is the number of slots that running sequences hold beyond the
 	// positions of a step, for drafters with a KV cache of their own. It needs
 	// a replica with Drafts.
@@ -70,7 +74,7 @@ func (e VLLM1) Schedule(v sim.View, p *sim.Plan) {
 // advance gives running sequences what they miss. It reports whether nobody
 // was preempted.
 func (e VLLM1) advance(v sim.View, p *sim.Plan) (calm bool) {
-	if e.Threshold == 0 && e.Lookahead == 0 && p.AddDecodes() {
+	if e.Threshold == 0 && e.Lookahead == 0 && !e.Strict && p.AddDecodes() {
 		// Without a threshold at most the youngest prompt is incomplete, so
 		// that decodes come first in the order of admission too.
 		return e.advanceEach(v.Prefilling, v, p)
@@ -82,7 +86,10 @@ func (e VLLM1) advanceEach(l sim.List, v sim.View, p *sim.Plan) (calm bool) {
 	calm = true
 	for s := range l.All() {
 		n := e.chunk(s, p)
-		if n == 0 {
+		if e.Strict {
+			n = min(n, v.Limits.MaxModelLen-1-s.Context())
+		}
+		if n <= 0 {
 			continue
 		}
 		for s.State() == sim.Running && !(e.ahead(s, n, p) && p.Add(s, n)) {

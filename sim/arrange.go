@@ -28,7 +28,7 @@ func (p *Plan) Requeue(order ...*Sequence) {
 	p.check()
 	for i := len(order) - 1; i >= 0; i-- {
 		s := order[i]
-		if s.home != p.st || s.state == Running || s.state == Ended {
+		if s.home != p.st || s.state == Running || s.state == Swapped || s.state == Ended {
 			panic(fmt.Sprintf("sim: Plan.Requeue of sequence %d, which is %v", s.serial, s.state))
 		}
 		p.st.displace(s)

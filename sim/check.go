@@ -39,7 +39,10 @@ func (st *Stepper) recount() error {
 			}
 		}
 	}
-	held := 0
+	held, host := 0, 0
+	for s := range st.swapped.all {
+		host += s.hostBlocks
+	}
 	for _, a := range st.accounts {
 		held += a.blocks
 		if !a.hashed {
@@ -61,6 +64,7 @@ func (st *Stepper) recount() error {
 		{"context", st.cohort.context, context},
 		{"Load.PendingPrompt", st.load.PendingPrompt, pending},
 		{"Load.Waiting", st.load.Waiting, st.inLine()},
+		{"host blocks", st.host.Owned(), host},
 		{"Load.Held", st.load.Held, held},
 		{"Load.Coming", st.load.Coming, st.coming.n},
 		{"Load.Running", st.load.Running, st.running.n},
@@ -78,7 +82,7 @@ func (st *Stepper) recount() error {
 
 // lines returns the lists of those who wait for admission.
 func (st *Stepper) lines() []*list {
-	return []*list{&st.waiting.list, &st.remote.list, &st.pulling.list}
+	return []*list{&st.waiting.list, &st.remote.list, &st.pulling.list, &st.swapped}
 }
 
 func (st *Stepper) differs(what string, got, want int) error {

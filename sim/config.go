@@ -68,6 +68,9 @@ type Replica struct {
 	KVBlocks int
 	// ReservedBlocks of KVBlocks are never given out (a placeholder block).
 	ReservedBlocks int
+	// HostBlocks is the number of blocks in host memory, for sequences that are
+	// swapped out. It goes with KVBlocks and without PrefixCache.
+	HostBlocks int
 	// BlockTokens is the number of tokens per block; 0 means 16.
 	BlockTokens int
 	// Growth says how many blocks must be free for a decode.
@@ -82,6 +85,11 @@ type Replica struct {
 	// are right.
 	Drafts  int
 	Drafter Drafter
+	// Strict keeps requests that can never be served, as some engines do: a
+	// prompt larger than the cache waits, one that cannot grow even alone is
+	// preempted again and again. A run that meets them ends with the error that
+	// it makes no progress. By default they are rejected.
+	Strict bool
 	// FreeAborted frees the blocks of a request that is aborted while a transfer
 	// fills them, as vLLM did until 2025: others may get them before it ends.
 	// By default they are held until then.
@@ -102,10 +110,10 @@ type Growth uint8
 const (
 	// ExactGrowth asks for a block when the next position needs a new one.
 	ExactGrowth Growth = iota
-	// TouchedGrowth asks for a free block for every decode, as if its last
-	// block, half filled, had to be had again (vLLM V0, Sarathi-Serve): memory
-	// runs out up to BlockTokens - 1 tokens early. Only what is needed is
-	// taken.
+	// TouchedGrowth asks for a free block for every decode but those admitted in
+	// this pass, as if its last block, half filled, had to be had again (vLLM
+	// V0, Sarathi-Serve): memory runs out up to BlockTokens - 1 tokens early.
+	// Only what is needed is taken.
 	TouchedGrowth
 )
 
@@ -211,7 +219,7 @@ func (r *Replica) validate() error {
 		name  string
 		value int
 	}{
-		{"KVBlocks", r.KVBlocks}, {"ReservedBlocks", r.ReservedBlocks}, {"BlockTokens", r.BlockTokens},
+		{"KVBlocks", r.KVBlocks}, {"HostBlocks", r.HostBlocks}, {"ReservedBlocks", r.ReservedBlocks}, {"BlockTokens", r.BlockTokens},
 		{"Drafts", r.Drafts}, {"MaxSeqs", r.MaxSeqs}, {"MaxBatchTokens", r.MaxBatchTokens}, {"MaxModelLen", r.MaxModelLen},
 	} {
 		if f.value < 0 {
@@ -220,6 +228,9 @@ func (r *Replica) validate() error {
 	}
 	if r.Growth > TouchedGrowth {
 		return fmt.Errorf(".Growth is %d", r.Growth)
+	}
+	if r.HostBlocks > 0 && (r.KVBlocks == 0 || r.PrefixCache) {
+		return fmt.Errorf(".HostBlocks is %d without KVBlocks or with PrefixCache", r.HostBlocks)
 	}
 	if r.KVBlocks == 0 && r.ReservedBlocks > 0 {
 		return fmt.Errorf(".ReservedBlocks is %d without KVBlocks", r.ReservedBlocks)

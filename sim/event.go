@@ -41,7 +41,8 @@ const (
 	Pull
 	// Pulled: those have arrived, Took after the Pull.
 	Pulled
-	// Preempt: a running request lost its KV blocks and is waiting again.
+	// Preempt: a running request lost its KV blocks and is waiting again. Reason
+	// is PreemptSwap if host memory has them.
 	Preempt
 	// Finish: the last token was sampled. Output is the number of tokens,
 	// GapsOver the gaps over the class target, Reason FinishStop or
@@ -74,9 +75,11 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// Reasons of Finish and Reject events that the engine gives. Policies may
+// Reasons of Preempt, Finish and Reject events that the engine gives. Policies may
 // reject with reasons of their own.
 const (
+	PreemptSwap = "swap" // of a Preempt: not lost but swapped out
+
 	FinishStop   = "stop"   // the model ended the answer
 	FinishLength = "length" // MaxOutput or the model's length limit was reached
 
@@ -115,13 +118,13 @@ type Event struct {
 	// Step fields.
 	Step       int64         // running number of the replica's steps, from 1
 	Took       time.Duration // the step lasted from Time-Took to Time
-	Batch      Batch
-	Gaps       []GapGroup // gaps between tokens that ended with this step
-	Tokens     int32      // tokens sampled by this step, first tokens included
-	Cached     int32      // Admit: positions that it had without computing them: found in the prefix cache, or transferred
-	FreeBlocks int        // KV blocks free while the step ran
-	Waiting    int32      // sequences waiting when the step started
-	Running    int32      // sequences running when the step started
+	Batch      *Batch        // nil but for StepEnd
+	Gaps       []GapGroup    // gaps between tokens that ended with this step
+	Tokens     int32         // tokens sampled by this step, first tokens included
+	Cached     int32         // Admit: positions that it had without computing them: found in the prefix cache, or transferred
+	FreeBlocks int           // KV blocks free while the step ran
+	Waiting    int32         // sequences waiting when the step started
+	Running    int32         // sequences running when the step started
 	seq        *Sequence
 }
 
@@ -157,6 +160,10 @@ func (e Event) String() string {
 	}
 	s := fmt.Sprintf("%d r%d %v #%d id %d", int64(e.Time), e.Replica, e.Kind, e.Serial, e.ID)
 	switch e.Kind {
+	case Preempt:
+		if e.Reason != "" {
+			s += " " + e.Reason
+		}
 	case Admit:
 		if e.Cached > 0 {
 			s += fmt.Sprintf(" cached %d", e.Cached)

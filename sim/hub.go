@@ -186,7 +186,7 @@ func (h *hub) stepped(st *Stepper, tokens int) {
 	if len(h.observers) > 0 {
 		h.emit(&Event{
 			Time: h.now, Kind: StepEnd, Replica: st.index,
-			Step: st.steps, Took: f.took, Batch: f.batch, Gaps: st.gaps, Tokens: int32(tokens),
+			Step: st.steps, Took: f.took, Batch: &f.batch, Gaps: st.gaps, Tokens: int32(tokens),
 			FreeBlocks: f.free, Waiting: f.waiting, Running: f.running,
 		})
 	}

@@ -31,6 +31,7 @@ type Plan struct {
 	open               bool // between the start and the end of Schedule
 	released           bool // Release gave something back
 	padRows, padPrompt int
+	swapIn, swapOut    int // blocks
 	hold               bool
 	wakeAt             Time
 }
@@ -69,11 +70,12 @@ const (
 	RefusedSlots          // MaxSeqs sequences run already
 	RefusedTokens         // the token budget of the step is used up
 	RefusedMemory         // not enough KV blocks are free
+	RefusedHost           // not enough host blocks are free
 )
 
 // String returns the reason in lower case.
 func (r Refusal) String() string {
-	return [...]string{"not refused", "slots", "tokens", "memory"}[r]
+	return [...]string{"not refused", "slots", "tokens", "memory", "host memory"}[r]
 }
 
 // Refusal says why the latest refused call of this pass was refused.
@@ -124,6 +126,9 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 		panic(fmt.Sprintf("sim: Plan.Add of sequence %d twice in a pass", s.serial))
 	}
 	waiting := s.state != Running
+	if s.state == Swapped {
+		panic(fmt.Sprintf("sim: Plan.Add of sequence %d, which is swapped out", s.serial))
+	}
 	if waiting && p.Slots() < 1 {
 		return p.refuse(RefusedSlots)
 	}
@@ -131,7 +136,7 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 		return p.refuse(RefusedTokens)
 	}
 	have, need := s.have(), p.Need(s, tokens)
-	if pending == 1 && !waiting && !st.canTouch(need, need) || !st.memory.grow(s, tokens, need) {
+	if pending == 1 && s.state == Running && s.pass.admitted != p.number && !st.canTouch(need, need) || !st.memory.grow(s, tokens, need) {
 		return p.refuse(RefusedMemory)
 	}
 	if waiting {
@@ -230,7 +235,8 @@ func (p *Plan) Preempt(s *Sequence) {
 	if s.home != st || s.state != Running {
 		panic(fmt.Sprintf("sim: Plan.Preempt of sequence %d, which is %v", s.serial, s.state))
 	}
-	admitted := s.pass.admitted == p.number && !s.pulled
+	// KV that came by a transfer or from the host is lost.
+	admitted := s.pass.admitted == p.number && !s.pulled && s.pass.from != Swapped
 	if s.hashed && p.planned(s) {
 		st.memory.cache.Unregister(&s.table, s.Context())
 	}
@@ -301,7 +307,7 @@ func (p *Plan) Pad(rows, promptTokens int) {
 // Reject ends a waiting sequence for that reason.
 func (p *Plan) Reject(s *Sequence, reason string) {
 	p.check()
-	if s.home != p.st || s.state != Waiting && s.state != Preempted && s.state != Remote {
+	if s.home != p.st || s.state != Waiting && s.state != Preempted && s.state != Remote && s.state != Swapped {
 		panic(fmt.Sprintf("sim: Plan.Reject of sequence %d, which is %v", s.serial, s.state))
 	}
 	p.st.dequeue(s)
@@ -366,6 +372,7 @@ func (p *Plan) reset() {
 	p.all, p.allAt = false, 0
 	p.decodes, p.members, p.taken = 0, 0, 0
 	p.padRows, p.padPrompt = 0, 0
+	p.swapIn, p.swapOut = 0, 0
 	p.hold, p.wakeAt = false, Never
 	p.open, p.released = true, false
 }

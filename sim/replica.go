@@ -8,6 +8,7 @@ func (st *Stepper) init(h *hub, index int, r Replica, load *Load) {
 	}
 	st.hub, st.index, st.cfg, st.load = h, int32(index), r, load
 	st.memory.init(&r)
+	st.host = kv.NewPool(max(1, r.HostBlocks), 0, r.BlockTokens)
 	st.limits = Limits{
 		MaxSeqs:        orMax(r.MaxSeqs),
 		MaxBatchTokens: orMax(r.MaxBatchTokens),
@@ -28,7 +29,7 @@ func (st *Stepper) refuses(r *Request) string {
 	switch {
 	case r.Prompt > st.limits.MaxModelLen:
 		return RejectModelLen
-	case st.memory.Blocks(r.Prompt) > st.memory.Usable():
+	case st.memory.Blocks(r.Prompt) > st.memory.Usable() && !st.cfg.Strict:
 		return RejectKVCapacity
 	}
 	return ""
@@ -82,6 +83,8 @@ func (st *Stepper) place(s *Sequence) {
 		st.remote.push(s)
 	case Pulling:
 		st.pulling.push(s)
+	case Swapped:
+		st.swapped.pushBack(s)
 	default:
 		st.waiting.push(s)
 	}
@@ -94,6 +97,8 @@ func (st *Stepper) displace(s *Sequence) {
 		st.remote.remove(s)
 	case Pulling:
 		st.pulling.remove(s)
+	case Swapped:
+		st.swapped.remove(s)
 	default:
 		st.waiting.remove(s)
 	}
@@ -101,10 +106,12 @@ func (st *Stepper) displace(s *Sequence) {
 }
 
 // inLine returns how many sequences wait for admission.
-func (st *Stepper) inLine() int { return st.waiting.n + st.remote.n + st.pulling.n }
+func (st *Stepper) inLine() int { return st.waiting.n + st.remote.n + st.pulling.n + st.swapped.n }
 
 // wanted reports whether somebody waits for what a running sequence has.
-func (st *Stepper) wanted() bool { return st.waiting.n > 0 || st.remote.n > 0 || st.coming.n > 0 }
+func (st *Stepper) wanted() bool {
+	return st.waiting.n > 0 || st.swapped.n > 0 || st.remote.n > 0 || st.coming.n > 0
+}
 
 // hopeless reports whether s, just evicted, could not go on even alone.
 func (st *Stepper) hopeless(s *Sequence) bool {
@@ -112,7 +119,7 @@ func (st *Stepper) hopeless(s *Sequence) bool {
 	if st.cfg.Growth == TouchedGrowth && st.memory.Owned() == 0 {
 		need++ // it was alone, and no decode is possible with every block taken
 	}
-	return need > st.memory.Usable()
+	return need > st.memory.Usable() && !st.cfg.Strict
 }
 
 // canTouch reports whether growth by need blocks may happen when the youngest

@@ -10,7 +10,7 @@ import "fmt"
 // blocks.
 func (p *Plan) Reserve(s *Sequence, tokens int) bool {
 	p.check()
-	if s.home != p.st || s.state == Ended || s.state == Remote || s.state == Pulling || s.member.in || p.planned(s) {
+	if s.home != p.st || s.state == Ended || s.state >= Remote || s.member.in || p.planned(s) {
 		panic(fmt.Sprintf("sim: Plan.Reserve for sequence %d, which decodes, is elsewhere or in the plan", s.serial))
 	}
 	if s.state != Running && p.Slots() < 1 {

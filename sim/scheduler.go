@@ -29,6 +29,8 @@ type View struct {
 	// Prefilling are the running sequences that had Pending > 1 when the
 	// pass began.
 	Prefilling List
+	// Swapped are the sequences in host memory, the first evicted first.
+	Swapped List
 	// Remote are the sequences in line whose KV another replica has. Plan.Pull
 	// fetches it, and they are Waiting when it has come; Plan.Add computes it
 	// here instead.

@@ -28,6 +28,7 @@ type Sequence struct {
 	cached    int // positions found in the prefix cache at its admission
 	blockSet      // its KV blocks at home
 	transferred
+	hostBlocks int
 
 	member     memberLinks
 	pass       passMarks
@@ -67,11 +68,12 @@ const (
 	Preempted              // waiting after an eviction
 	Remote                 // waiting while another replica has its KV
 	Pulling                // waiting while a transfer fills its blocks
+	Swapped                // in host memory after an eviction
 )
 
 // String returns the state's name in lower case.
 func (s State) String() string {
-	return [...]string{"ended", "deferred", "waiting", "running", "preempted", "remote", "pulling"}[s]
+	return [...]string{"ended", "deferred", "waiting", "running", "preempted", "remote", "pulling", "swapped"}[s]
 }
 
 // ID returns the request's own number.

@@ -60,7 +60,7 @@ func (st *Stepper) repeat() bool {
 	}
 	st.memory.Take(need - st.growDecodes(nil))
 	f := &st.step
-	f.prefill, f.chunks = f.prefill[:0], f.chunks[:0]
+	f.prefill, f.chunks, f.batch = f.prefill[:0], f.chunks[:0], Batch{}
 	st.launch(true, 0)
 	return true
 }
@@ -95,14 +95,15 @@ func (st *Stepper) pass() (changed bool) {
 	st.cfg.Scheduler.Schedule(View{
 		Now: st.hub.now, Limits: st.limits,
 		Waiting: List{&st.waiting.list}, Running: List{&st.running}, Prefilling: List{&st.prefilling},
-		Remote: List{&st.remote.list}, Pulling: List{&st.pulling.list}, Coming: List{&st.coming},
+		Swapped: List{&st.swapped}, Remote: List{&st.remote.list}, Pulling: List{&st.pulling.list}, Coming: List{&st.coming},
 	}, p)
 	p.open = false
 	st.wakeAt, st.waking = p.wakeAt, Never
 	changed = st.announce()
 	decodes := st.commit()
-	if decodes || len(st.step.prefill) > 0 || len(st.step.rows) > 0 {
-		st.holding = p.hold && len(st.step.prefill) == 0 && !st.byRow() && !st.hub.check
+	if decodes || len(st.step.prefill) > 0 || len(st.step.rows) > 0 || p.swapIn+p.swapOut > 0 {
+		st.step.batch.SwapIn, st.step.batch.SwapOut = p.swapIn, p.swapOut
+		st.holding = p.hold && p.swapIn+p.swapOut == 0 && len(st.step.prefill) == 0 && !st.byRow() && !st.hub.check
 		st.launch(decodes, p.padPrompt)
 	}
 	st.publishLoad()
@@ -129,15 +130,15 @@ func (st *Stepper) announce() (changed bool) {
 		case c.kind == Reject:
 			st.hub.end(c.s, Reject, c.reason)
 		default:
-			st.announceChange(c.kind, c.s)
+			st.announceChange(c.kind, c.s, c.reason)
 		}
 	}
 	return changed
 }
 
 // announceChange emits an admission or a preemption.
-func (st *Stepper) announceChange(kind Kind, s *Sequence) {
-	var e Event
+func (st *Stepper) announceChange(kind Kind, s *Sequence, reason string) {
+	e := Event{Reason: reason}
 	if kind == Admit {
 		e.Cached = int32(s.cached)
 		if s.timeline.Admitted == NoTime {

@@ -25,6 +25,8 @@ type Stepper struct {
 	memory     memory
 	waiting    queue // ready to be computed
 	remote     queue // whose KV another replica has
+	swapped    list  // in host memory
+	host       kv.Pool
 	pulling    queue // whose blocks a transfer fills
 	firstTurn  int64
 	lastTurn   int64
@@ -331,8 +333,19 @@ func (st *Stepper) Waiting() List { return List{&st.waiting.list} }
 // Running returns the admitted sequences in order of admission.
 func (st *Stepper) Running() List { return List{&st.running} }
 
+// Swapped returns the sequences in host memory, the first evicted first.
+func (st *Stepper) Swapped() List { return List{&st.swapped} }
+
 // Free returns the KV blocks that are free.
 func (st *Stepper) Free() int { return st.memory.Free() }
+
+// HostFree returns the host blocks that are free.
+func (st *Stepper) HostFree() int {
+	if st.cfg.HostBlocks == 0 {
+		return 0
+	}
+	return st.host.Free()
+}
 
 func (st *Stepper) tick(now Time) {
 	if now < st.hub.now {

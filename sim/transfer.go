@@ -185,6 +185,8 @@ func (st *Stepper) letGo(s *Sequence, kind Kind) {
 		st.hub.written[s.req.ID] = st.openAccount(s.blockSet)
 		s.blockSet = blockSet{}
 	}
+	st.host.Give(s.hostBlocks)
+	s.hostBlocks = 0
 	if s.away != nil {
 		s.away.free()
 	}

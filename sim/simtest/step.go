@@ -157,7 +157,7 @@ func (s *site) current() moment { return s.history[len(s.history)-1] }
 
 // batch checks the work of a step by itself.
 func (l *Laws) batch(e *sim.Event, s *site) {
-	b := &e.Batch
+	b := e.Batch
 	if b.Empty() {
 		l.violate(e, "a step without work")
 	}
@@ -216,7 +216,7 @@ func (l *Laws) memory(e *sim.Event, s *site) {
 		return
 	}
 	blocks := func(tokens int) int { return (tokens + s.blockTokens - 1) / s.blockTokens }
-	b := &e.Batch
+	b := e.Batch
 	need := max(b.Decodes, blocks(b.Context+b.Decodes)) + max(0, int(e.Running)-b.Decodes-len(b.Prefills))
 	for _, c := range b.Prefills {
 		need += blocks(c.Context + c.Tokens)
