@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	gocmp "cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,6 +85,8 @@ type caseStep struct {
 	Draft    map[string]int
 	Reason   string
 	Seconds  float64
+	Received []string `json:"kv_received"`
+	Sent     []string `json:"kv_sent"`
 	Expect   map[string]json.RawMessage
 	Asserted []string
 }
@@ -132,6 +135,13 @@ func (c *conformanceCase) flag(key string) (b bool) {
 	return b
 }
 
+// connector returns how KV moves between replicas in the case, or "".
+func (c *conformanceCase) connector() string {
+	var k struct{ Mode string }
+	json.Unmarshal(c.Config["connector"], &k)
+	return k.Mode
+}
+
 func (c *conformanceCase) text(key string) (s string) {
 	json.Unmarshal(c.Config[key], &s)
 	return s
@@ -145,7 +155,7 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		KVBlocks:  c.number("num_blocks"), ReservedBlocks: c.number("reserved_blocks"), BlockTokens: c.number("block_size"),
 		MaxSeqs: c.number("max_num_seqs"), MaxBatchTokens: c.number("max_num_batched_tokens"), MaxModelLen: c.number("max_model_len"),
 	}
-	r.PrefixCache = c.flag("prefix_caching")
+	r.PrefixCache, r.Strict = c.flag("prefix_caching"), c.upstreamOnly()
 	if r.MaxBatchTokens == 0 {
 		r.MaxBatchTokens = c.number("chunk_size")
 	}
@@ -153,11 +163,9 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		is   bool
 		what string
 	}{
-		{c.upstreamOnly(), "strict upstream switch"},
 		{c.flag("prefix_caching") && c.Family != "vllm_v1", "prefix cache of V0, which counts hits apart"},
 		{c.flag("async_scheduling"), "async scheduling"},
-		{c.Config["connector"] != nil, "KV transfer"},
-		{c.text("preemption_mode") == "swap", "swapping"},
+		{c.connector() == "fixed", "a store that loads without time"},
 		{c.Family == "distserve", "disaggregation"},
 	} {
 		if need.is {
@@ -166,7 +174,7 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 	}
 	switch c.Family {
 	case "vllm_v1":
-		e := scheduler.VLLM1{Threshold: c.number("long_prefill_token_threshold"), WholePrompts: !c.flag("chunked_prefill")}
+		e := scheduler.VLLM1{Strict: c.upstreamOnly(), Threshold: c.number("long_prefill_token_threshold"), WholePrompts: !c.flag("chunked_prefill")}
 		if c.text("policy") == "priority" {
 			e.Priority, r.Order = true, sim.OrderFunc(scheduler.ByPriority)
 		}
@@ -176,6 +184,7 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		}
 		if c.text("semantics") == "2025-08" {
 			e.FirstChunk, e.Overtake = true, true
+			e.Reverse, r.FreeAborted = true, true
 		}
 		if c.Config["reserve_full_prompt"] != nil {
 			e.FirstChunk = !c.flag("reserve_full_prompt")
@@ -186,7 +195,8 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		if c.Family == "vllm_v0" {
 			r.MaxModelLen += c.beyondModelLen()
 		}
-		e := &scheduler.VLLM0{Watermark: c.watermark(), DelayFactor: c.fraction("delay_factor")}
+		e := &scheduler.VLLM0{Watermark: c.watermark(), DelayFactor: c.fraction("delay_factor"), Swap: c.text("preemption_mode") == "swap", Strict: c.upstreamOnly()}
+		r.HostBlocks = c.number("num_cpu_blocks")
 		if c.text("policy") == "priority" {
 			e.Priority, r.Order = true, sim.OrderFunc(scheduler.ByPriority)
 		}
@@ -284,13 +294,22 @@ func (r *caseRun) Observe(e sim.Event) {
 		if e.Preemptions == 0 && r.c.Family == "vllm_v1" {
 			r.pass["cached_tokens"].(map[string]int)[r.names[e.ID]] = int(e.Cached)
 		}
-		r.prompt[r.names[e.ID]] = true
 		list := "admitted"
-		if e.Preemptions > 0 {
+		switch {
+		case e.Preemptions > 0 && r.c.text("preemption_mode") == "swap" && e.Cached > 0:
+			list = "swapped_in"
+		case e.Preemptions > 0:
 			list = "resumed"
+			fallthrough
+		default:
+			r.prompt[r.names[e.ID]] = true
 		}
 		r.pass[list] = append(r.pass[list].([]string), r.names[e.ID])
 	case sim.Preempt:
+		if e.Reason == sim.PreemptSwap {
+			r.pass["swapped_out"] = append(r.pass["swapped_out"].([]string), r.names[e.ID])
+			return
+		}
 		r.pass["preempted"] = append(r.pass["preempted"].([]string), r.names[e.ID])
 	case sim.Reject:
 		if r.planning {
@@ -319,6 +338,23 @@ func (r *caseRun) listed(l sim.List) []string {
 	return out
 }
 
+// waiting lists those in line, wherever their KV is.
+func (r *caseRun) waiting() []string {
+	if r.stepper.Remote().Len()+r.stepper.Pulling().Len() == 0 {
+		return r.listed(r.stepper.Waiting())
+	}
+	var line []*sim.Sequence
+	for _, l := range []sim.List{r.stepper.Waiting(), r.stepper.Remote(), r.stepper.Pulling()} {
+		line = slices.AppendSeq(line, l.All())
+	}
+	slices.SortFunc(line, func(a, b *sim.Sequence) int { return gocmp.Compare(a.Turn(), b.Turn()) })
+	out := []string{}
+	for _, s := range line {
+		out = append(out, r.names[s.ID()])
+	}
+	return out
+}
+
 // submit puts requests into the queue.
 func (r *caseRun) submit(names []string) {
 	for _, name := range names {
@@ -332,13 +368,19 @@ func (r *caseRun) submit(names []string) {
 			ID: r.id(name), Arrival: arrival, Prompt: q.tokens(), MaxOutput: q.limit(), Class: q.Priority,
 			Prefix: r.chain(name), PrefixBlock: r.c.number("block_size"), NoPrefixRead: q.NoRead,
 		})
+		switch q.Role {
+		case "remote_prefill":
+			r.stepper.SetRemote(r.id(name), q.tokens())
+		case "remote_decode":
+			r.stepper.Keep(r.id(name))
+		}
 	}
 }
 
 // schedule runs a pass. What the engine rejects at submission, the engines of
 // the cases ignore in their next pass.
 func (r *caseRun) schedule() error {
-	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": append([]string{}, r.rejected...), "cached_tokens": map[string]int{}}
+	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": append([]string{}, r.rejected...), "cached_tokens": map[string]int{}, "swapped_in": []string{}, "swapped_out": []string{}}
 	r.notified, r.ending, r.rejected = r.ending, nil, nil
 	r.now++
 	if err := r.dropAborted(); err != nil {
@@ -350,6 +392,7 @@ func (r *caseRun) schedule() error {
 	if err != nil {
 		return err
 	}
+	r.pass["blocks_swapped_in"], r.pass["blocks_swapped_out"] = batch.SwapIn, batch.SwapOut
 	r.flying = !batch.Empty()
 	scheduled, computed, drafted := [][2]any{}, map[string]int{}, map[string]int{}
 	r.inStep = nil
@@ -415,6 +458,14 @@ func (r *caseRun) inOrder() []sim.Assignment {
 func (r *caseRun) complete(s caseStep) error {
 	r.now++
 	r.ended = map[string]string{}
+	defer func() {
+		for _, name := range s.Received {
+			r.stepper.Received(r.now, r.id(name))
+		}
+		for _, name := range s.Sent {
+			r.stepper.Sent(r.now, r.id(name))
+		}
+	}()
 	if !r.flying {
 		return nil
 	}
@@ -487,16 +538,31 @@ func (r *caseRun) observed(key string, step caseStep) (value any, known bool) {
 	case "running":
 		return r.listed(r.stepper.Running()), true
 	case "waiting":
-		return r.listed(r.stepper.Waiting()), true
+		return r.waiting(), true
+	case "swapped":
+		return r.listed(r.stepper.Swapped()), true
+	case "free_cpu_blocks":
+		return r.stepper.HostFree(), true
+	case "host_blocks":
+		blocks := map[string]int{}
+		for s := range r.stepper.Swapped().All() {
+			blocks[r.names[s.ID()]] = s.HostBlocks()
+		}
+		return blocks, true
 	case "free_blocks":
 		return r.stepper.Free(), true
 	case "blocks":
 		blocks := map[string]int{}
-		for _, l := range []sim.List{r.stepper.Running(), r.stepper.Waiting()} {
+		for _, l := range []sim.List{r.stepper.Running(), r.stepper.Waiting(), r.stepper.Pulling()} {
 			for s := range l.All() {
 				if s.Blocks() > 0 {
 					blocks[r.names[s.ID()]] = s.Blocks()
 				}
+			}
+		}
+		for id, name := range r.names {
+			if n := r.stepper.Held(id); n > 0 {
+				blocks[name] = n
 			}
 		}
 		return blocks, true
@@ -562,7 +628,12 @@ func (c *conformanceCase) drive(rep sim.Replica) (failures []string, asserted, a
 	}
 	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": []string{}}
 	for _, s := range c.Steps {
-		if err := r.apply(s); err != nil {
+		if err := r.apply(s); err != nil && s.Expect["error"] != nil {
+			if !errors.Is(err, scheduler.ErrHostMemory) || string(s.Expect["error"]) != `"host_memory_exhausted"` {
+				failures = append(failures, fmt.Sprintf("step %d %s: error %v, want %s", s.Step, s.Op, err, s.Expect["error"]))
+			}
+			return failures, asserted, assertedOK
+		} else if err != nil {
 			failures = append(failures, fmt.Sprintf("step %d %s: %v", s.Step, s.Op, err))
 			return failures, asserted, assertedOK
 		}

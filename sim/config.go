@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 )
 
 // Config describes a simulated deployment. Make a fresh one for every run:
@@ -11,15 +12,24 @@ import (
 type Config struct {
 	// Replicas are the engine instances, at least one.
 	Replicas []Replica
-	// Router spreads arrivals over the replicas. It may be nil when there is
-	// one replica.
+	// Router spreads arrivals over the replicas. It may be nil when one replica
+	// takes prompts.
 	Router Router
+	// Handoff picks the replica that decodes a request whose prompt one of
+	// RolePrefill computes. It may be nil when one replica decodes. Link carries
+	// the KV.
+	Handoff Router
+	Link    *Link
+	// Roles moves replicas between roles; nil keeps them. SwitchCost is the
+	// time from drained to open.
+	Roles      RoleController
+	SwitchCost time.Duration
 	// Admission stands before the router. nil accepts everything.
 	Admission Admission
 	// Classes are the kinds of requests. Empty means one class without name
 	// and targets.
 	Classes []Class
-	// Windows are times in which replicas are slow or stopped.
+	// Windows are times in which replicas or links are slow or stopped.
 	Windows []Window
 	// FollowUp makes the requests that a client sends in reaction to the end
 	// of one: completed, rejected or aborted. They must not arrive before
@@ -47,6 +57,9 @@ type Config struct {
 type Replica struct {
 	Scheduler Scheduler
 	CostModel CostModel
+	// Role is what the replica does; FirstToken is heeded with RolePrefill.
+	Role       Role
+	FirstToken FirstTokenSide
 	// Order sorts the waiting queue; nil keeps order of arrival, preempted
 	// sequences in front.
 	Order Order
@@ -55,6 +68,9 @@ type Replica struct {
 	KVBlocks int
 	// ReservedBlocks of KVBlocks are never given out (a placeholder block).
 	ReservedBlocks int
+	// HostBlocks is the number of blocks in host memory, for sequences that are
+	// swapped out. It goes with KVBlocks and without PrefixCache.
+	HostBlocks int
 	// BlockTokens is the number of tokens per block; 0 means 16.
 	BlockTokens int
 	// Growth says how many blocks must be free for a decode.
@@ -69,6 +85,15 @@ type Replica struct {
 	// are right.
 	Drafts  int
 	Drafter Drafter
+	// Strict keeps requests that can never be served, as some engines do: a
+	// prompt larger than the cache waits, one that cannot grow even alone is
+	// preempted again and again. A run that meets them ends with the error that
+	// it makes no progress. By default they are rejected.
+	Strict bool
+	// FreeAborted frees the blocks of a request that is aborted while a transfer
+	// fills them, as vLLM did until 2025: others may get them before it ends.
+	// By default they are held until then.
+	FreeAborted bool
 	// MaxSeqs limits the running sequences; 0 means no limit.
 	MaxSeqs int
 	// MaxBatchTokens limits the positions of one step; 0 means no limit.
@@ -85,10 +110,10 @@ type Growth uint8
 const (
 	// ExactGrowth asks for a block when the next position needs a new one.
 	ExactGrowth Growth = iota
-	// TouchedGrowth asks for a free block for every decode, as if its last
-	// block, half filled, had to be had again (vLLM V0, Sarathi-Serve): memory
-	// runs out up to BlockTokens - 1 tokens early. Only what is needed is
-	// taken.
+	// TouchedGrowth asks for a free block for every decode but those admitted in
+	// this pass, as if its last block, half filled, had to be had again (vLLM
+	// V0, Sarathi-Serve): memory runs out up to BlockTokens - 1 tokens early.
+	// Only what is needed is taken.
 	TouchedGrowth
 )
 
@@ -130,6 +155,11 @@ type Result struct {
 	PrefixHits int64
 	// Recompute counts the positions whose KV was lost to preemptions.
 	Recompute int64
+	// Transfers counts the pulls that ended, Transferred the positions whose KV
+	// they brought.
+	Transfers, Transferred int64
+	// Switches counts the changes of role that ended.
+	Switches int64
 	// End is the instant of the last event, or Until.
 	End Time
 	// Cancelled is set when the context ended the run; the counts describe
@@ -144,9 +174,6 @@ func (c *Config) validate() error {
 	}
 	if len(c.Replicas) > math.MaxInt32 {
 		return fmt.Errorf("sim: Config.Replicas has %d entries", len(c.Replicas))
-	}
-	if len(c.Replicas) > 1 && c.Router == nil {
-		return fmt.Errorf("sim: Config.Router is nil with %d replicas", len(c.Replicas))
 	}
 	if c.Until < 0 {
 		return fmt.Errorf("sim: Config.Until is %d", c.Until)
@@ -172,7 +199,13 @@ func (c *Config) validate() error {
 			return fmt.Errorf("sim: Config.Replicas[%d]%w", i, err)
 		}
 	}
-	return validateWindows(c.Windows, len(c.Replicas))
+	if err := c.validateRoles(); err != nil {
+		return err
+	}
+	if err := c.validateController(); err != nil {
+		return err
+	}
+	return validateWindows(c.Windows, len(c.Replicas), c.Link)
 }
 
 func (r *Replica) validate() error {
@@ -186,7 +219,7 @@ func (r *Replica) validate() error {
 		name  string
 		value int
 	}{
-		{"KVBlocks", r.KVBlocks}, {"ReservedBlocks", r.ReservedBlocks}, {"BlockTokens", r.BlockTokens},
+		{"KVBlocks", r.KVBlocks}, {"HostBlocks", r.HostBlocks}, {"ReservedBlocks", r.ReservedBlocks}, {"BlockTokens", r.BlockTokens},
 		{"Drafts", r.Drafts}, {"MaxSeqs", r.MaxSeqs}, {"MaxBatchTokens", r.MaxBatchTokens}, {"MaxModelLen", r.MaxModelLen},
 	} {
 		if f.value < 0 {
@@ -196,8 +229,20 @@ func (r *Replica) validate() error {
 	if r.Growth > TouchedGrowth {
 		return fmt.Errorf(".Growth is %d", r.Growth)
 	}
+	if r.HostBlocks > 0 && (r.KVBlocks == 0 || r.PrefixCache) {
+		return fmt.Errorf(".HostBlocks is %d without KVBlocks or with PrefixCache", r.HostBlocks)
+	}
 	if r.KVBlocks == 0 && r.ReservedBlocks > 0 {
 		return fmt.Errorf(".ReservedBlocks is %d without KVBlocks", r.ReservedBlocks)
+	}
+	if r.Role > RoleDecode {
+		return fmt.Errorf(".Role is %d", uint8(r.Role))
+	}
+	if r.FirstToken > FirstFromDecode {
+		return fmt.Errorf(".FirstToken is %d", uint8(r.FirstToken))
+	}
+	if r.Drafts > 0 && r.Role == RolePrefill {
+		return fmt.Errorf(".Drafts is %d with RolePrefill", r.Drafts)
 	}
 	if r.Drafts > maxDrafts {
 		return fmt.Errorf(".Drafts is %d, more than %d", r.Drafts, maxDrafts)

@@ -29,8 +29,9 @@ func (f DrafterFunc) Accept(q Query, index, drafts int) int { return f(q, index,
 // pending position, 0 while the prompt is not computed.
 func (s *Sequence) Drafts() int { return int(s.drafts) }
 
-// speculates reports whether decodes are rows of their own.
-func (st *Stepper) speculates() bool { return st.cfg.Drafts > 0 }
+// byRow reports whether decodes are rows of their own: because drafts make
+// them uneven, or because requests leave with their first token.
+func (st *Stepper) byRow() bool { return st.cfg.Drafts > 0 || st.cfg.Role == RolePrefill }
 
 // propose gives s the drafts for its next step, as many as its length allows.
 func (st *Stepper) propose(s *Sequence, drafts int) {
@@ -56,6 +57,10 @@ func (st *Stepper) endRows() (tokens int) {
 	for _, a := range st.step.rows {
 		st.hub.result.DecodePositions += int64(a.tokens)
 		if a.s.serial == a.serial && a.s.state == Running {
+			if st.cfg.Role == RolePrefill {
+				tokens += st.endPrompt(a.s)
+				continue
+			}
 			tokens += st.endRow(a.s, a.tokens, 1+st.accepted(a.s, a.tokens-1), 0)
 			st.propose(a.s, st.cfg.Drafts)
 		}

@@ -21,6 +21,11 @@ type hub struct {
 	result    Result
 	err       error
 
+	engine *engine // nil for a Stepper driven by hand
+	// Of a Stepper driven by hand, by request id: blocks kept until Sent, and
+	// those of an aborted request that are written until Received.
+	kept, written map[int]*account
+
 	// ended hears of every request that ends; nil if nobody follows up.
 	ended func(Completion)
 }
@@ -40,6 +45,7 @@ func (h *hub) init(cfg *Config) {
 	}
 	h.tokenTimes, h.check, h.maxSteps = cfg.TokenTimes, cfg.Check, cfg.MaxSteps
 	h.live = make(map[int]*Sequence)
+	h.kept, h.written = make(map[int]*account), make(map[int]*account)
 }
 
 // fail keeps the first error; the run ends at the next instant.
@@ -120,7 +126,7 @@ func (h *hub) fresh(r Request) *Sequence {
 	if n := len(h.idle); n > 0 {
 		s = h.idle[n-1]
 		h.idle = h.idle[:n-1]
-		*s = Sequence{times: s.times[:0], chain: s.chain[:0], table: s.table}
+		*s = Sequence{times: s.times[:0], blockSet: blockSet{chain: s.chain[:0], table: s.table}}
 	} else {
 		s = new(Sequence)
 	}
@@ -180,7 +186,7 @@ func (h *hub) stepped(st *Stepper, tokens int) {
 	if len(h.observers) > 0 {
 		h.emit(&Event{
 			Time: h.now, Kind: StepEnd, Replica: st.index,
-			Step: st.steps, Took: f.took, Batch: f.batch, Gaps: st.gaps, Tokens: int32(tokens),
+			Step: st.steps, Took: f.took, Batch: &f.batch, Gaps: st.gaps, Tokens: int32(tokens),
 			FreeBlocks: f.free, Waiting: f.waiting, Running: f.running,
 		})
 	}

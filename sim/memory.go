@@ -155,11 +155,11 @@ func (st *Stepper) growDecodes(p *Plan) (taken int) {
 	return before - cache.Free()
 }
 
-// forget frees the blocks of s and returns those that are owned by count.
-func (m *memory) forget(s *Sequence) (counted int) {
-	counted, s.blocks = s.blocks, 0
-	if s.hashed {
-		m.cache.FreeTable(&s.table)
+// forget frees blocks and returns those that are owned by count.
+func (m *memory) forget(b *blockSet) (counted int) {
+	counted, b.blocks = b.blocks, 0
+	if b.hashed {
+		m.cache.FreeTable(&b.table)
 		return 0
 	}
 	return counted

@@ -531,6 +531,6 @@ func (e *refEngine) endStep(r *refReplica) {
 	slices.SortFunc(groups, func(a, b sim.GapGroup) int {
 		return cmp.Or(cmp.Compare(a.Prev, b.Prev), cmp.Compare(a.Class, b.Class))
 	})
-	e.log = append(e.log, sim.Event{Time: e.now, Kind: sim.StepEnd, Replica: int32(r.index), Step: r.steps, Took: r.took, Batch: r.batch,
+	e.log = append(e.log, sim.Event{Time: e.now, Kind: sim.StepEnd, Replica: int32(r.index), Step: r.steps, Took: r.took, Batch: &r.batch,
 		Gaps: groups, Tokens: int32(tokens), FreeBlocks: r.nFree, Waiting: int32(r.nWait), Running: int32(r.nRun)}.String())
 }

@@ -60,10 +60,15 @@ type Query struct {
 	Hint      int
 	Class     int
 	Deadline  Time
+	// Prefix, PrefixBlock and NoPrefixRead are those of the request; Prefix
+	// must not be changed.
+	Prefix       []kv.Hash
+	PrefixBlock  int
+	NoPrefixRead bool
 }
 
 func (r *Request) query() Query {
-	return Query{r.ID, r.Arrival, r.Prompt, r.MaxOutput, r.Hint, r.Class, r.Deadline}
+	return Query{r.ID, r.Arrival, r.Prompt, r.MaxOutput, r.Hint, r.Class, r.Deadline, r.Prefix, r.PrefixBlock, r.NoPrefixRead}
 }
 
 // Class is a kind of request with its latency targets.

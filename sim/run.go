@@ -33,10 +33,15 @@ func Run(ctx context.Context, cfg Config, requests iter.Seq2[Request, error]) (R
 	}
 	e := newEngine(ctx, &cfg)
 	e.unwatched = cancelEvery
+	e.feeding = true
+	if cfg.Roles != nil {
+		e.push(entry{kind: roleControl, replica: -1})
+	}
 	err := e.cancelled()
 	if err == nil {
 		err = e.feed(requests)
 	}
+	e.feeding = false
 	if err == nil {
 		err = e.runBefore(Never)
 	}
@@ -49,12 +54,15 @@ func Run(ctx context.Context, cfg Config, requests iter.Seq2[Request, error]) (R
 // engine drives the replicas of a run through virtual time.
 type engine struct {
 	hub
-	ctx      context.Context
-	cfg      *Config
-	until    Time
-	replicas []Stepper
-	loads    []Load
+	ctx                      context.Context
+	cfg                      *Config
+	until                    Time
+	replicas                 []Stepper
+	loads                    []Load
+	net                      network
+	onlyDecoder, onlyPrefill int // the one replica that decodes, or takes prompts; -1 if there are several
 
+	feeding bool // open-loop arrivals may come
 	pending eventHeap
 	created int64
 	door    []Request // open-loop arrivals of the instant doorAt
@@ -84,6 +92,9 @@ func newEngine(ctx context.Context, cfg *Config) *engine {
 		e.until = Never - 1
 	}
 	e.hub.init(cfg)
+	e.hub.engine = e
+	e.net.init(e)
+	e.onlyDecoder, e.onlyPrefill = cfg.only(RolePrefill), cfg.only(RoleDecode)
 	e.replicas = make([]Stepper, len(cfg.Replicas))
 	e.loads = make([]Load, len(cfg.Replicas))
 	for i, r := range cfg.Replicas {
@@ -187,9 +198,10 @@ func (e *engine) instant() {
 	if len(e.dirty) > 1 {
 		slices.SortFunc(e.dirty, func(a, b *Stepper) int { return cmp.Compare(a.index, b.index) })
 	}
-	for _, st := range e.dirty {
-		st.touched = false
-		e.start(st)
+	// A pass may free blocks of other replicas, which then look again.
+	for i := 0; i < len(e.dirty); i++ {
+		e.dirty[i].touched = false
+		e.start(e.dirty[i])
 	}
 	e.dirty = e.dirty[:0]
 }
@@ -231,6 +243,9 @@ func (e *engine) openDoor() {
 // start lets an idle replica begin its next step.
 func (e *engine) start(st *Stepper) {
 	st.begin()
+	if st.drained() {
+		e.switchRole(st)
+	}
 	if e.check {
 		if err := st.recount(); err != nil {
 			e.fail(err)
@@ -239,6 +254,9 @@ func (e *engine) start(st *Stepper) {
 	switch {
 	case st.step.active:
 		e.push(entry{at: st.step.end, kind: stepEnd, replica: st.index})
+		if st.cfg.Role == RolePrefill && e.net.link.Layers > 1 {
+			e.net.computes(st)
+		}
 	case st.wakeAt != Never && st.wakeAt != st.waking:
 		st.waking = st.wakeAt
 		e.push(entry{at: st.wakeAt, kind: wakeUp, replica: st.index, serial: st.plan.number})
@@ -261,7 +279,7 @@ func (e *engine) look(st *Stepper) {
 
 // handle lets one pending event happen.
 func (e *engine) handle(x entry) {
-	if x.kind == wakeUp || x.kind == arrival && x.serial != 0 {
+	if x.kind == wakeUp || x.kind == roleControl || x.kind == arrival && x.serial != 0 {
 		e.fruitless++
 	} else {
 		e.fruitless = 0
@@ -274,6 +292,12 @@ func (e *engine) handle(x entry) {
 		st := &e.replicas[x.replica]
 		st.finishStep()
 		e.look(st)
+	case linkEvent:
+		e.net.happen()
+	case roleControl:
+		e.control()
+	case roleOpen:
+		e.reopen(&e.replicas[x.replica])
 	case abortFirst, abortTotal:
 		e.giveUp(x)
 	case arrival:
@@ -291,12 +315,14 @@ func (e *engine) stuck() error {
 	for i := range e.replicas {
 		st := &e.replicas[i]
 		s := st.running.first
-		if s == nil {
-			s = st.waiting.first
+		for _, l := range st.lines() {
+			if s == nil {
+				s = l.first
+			}
 		}
 		if s != nil {
 			return fmt.Errorf("sim: replica %d: no progress at %v: the scheduler plans nothing with %d waiting, %d running, %d of %d blocks free; request %d (serial %d) is %v with %d positions pending, context %d, %d blocks; last refusal: %v",
-				i, e.now, st.waiting.n, st.running.n, st.memory.Free(), st.memory.Usable(),
+				i, e.now, st.inLine(), st.running.n, st.memory.Free(), st.memory.Usable(),
 				s.req.ID, s.serial, s.state, s.Pending(), s.Context(), s.Blocks(), st.plan.refusal)
 		}
 	}

@@ -22,7 +22,7 @@ type step struct {
 
 // needsPlan reports whether a pass could do anything.
 func (st *Stepper) needsPlan() bool {
-	return st.waiting.n > 0 || st.running.n > 0 || !st.retained.empty()
+	return st.wanted() || st.running.n > 0 || !st.retained.empty()
 }
 
 // begin starts the next step of an idle replica, if there is one.
@@ -52,7 +52,7 @@ func (st *Stepper) begin() {
 func (st *Stepper) repeat() bool {
 	c := &st.cohort
 	need := c.crossing[c.phase]
-	if c.n == 0 || st.waiting.n > 0 && st.cacheMoves(need) {
+	if c.n == 0 || st.wanted() && st.cacheMoves(need) {
 		return false
 	}
 	if need > st.memory.Free() || st.cfg.Growth != ExactGrowth && !st.canTouch(need, st.youngestNeed()) {
@@ -60,7 +60,7 @@ func (st *Stepper) repeat() bool {
 	}
 	st.memory.Take(need - st.growDecodes(nil))
 	f := &st.step
-	f.prefill, f.chunks = f.prefill[:0], f.chunks[:0]
+	f.prefill, f.chunks, f.batch = f.prefill[:0], f.chunks[:0], Batch{}
 	st.launch(true, 0)
 	return true
 }
@@ -95,13 +95,15 @@ func (st *Stepper) pass() (changed bool) {
 	st.cfg.Scheduler.Schedule(View{
 		Now: st.hub.now, Limits: st.limits,
 		Waiting: List{&st.waiting.list}, Running: List{&st.running}, Prefilling: List{&st.prefilling},
+		Swapped: List{&st.swapped}, Remote: List{&st.remote.list}, Pulling: List{&st.pulling.list}, Coming: List{&st.coming},
 	}, p)
 	p.open = false
 	st.wakeAt, st.waking = p.wakeAt, Never
 	changed = st.announce()
 	decodes := st.commit()
-	if decodes || len(st.step.prefill) > 0 || len(st.step.rows) > 0 {
-		st.holding = p.hold && len(st.step.prefill) == 0 && !st.speculates() && !st.hub.check
+	if decodes || len(st.step.prefill) > 0 || len(st.step.rows) > 0 || p.swapIn+p.swapOut > 0 {
+		st.step.batch.SwapIn, st.step.batch.SwapOut = p.swapIn, p.swapOut
+		st.holding = p.hold && p.swapIn+p.swapOut == 0 && len(st.step.prefill) == 0 && !st.byRow() && !st.hub.check
 		st.launch(decodes, p.padPrompt)
 	}
 	st.publishLoad()
@@ -113,6 +115,7 @@ func (st *Stepper) pass() (changed bool) {
 func (st *Stepper) announce() (changed bool) {
 	p := &st.plan
 	changed = p.released
+	st.startPulls()
 	for _, s := range p.reserved {
 		if s.state != Running {
 			st.unreserve(s)
@@ -127,21 +130,24 @@ func (st *Stepper) announce() (changed bool) {
 		case c.kind == Reject:
 			st.hub.end(c.s, Reject, c.reason)
 		default:
-			st.announceChange(c.kind, c.s)
+			st.announceChange(c.kind, c.s, c.reason)
 		}
 	}
 	return changed
 }
 
 // announceChange emits an admission or a preemption.
-func (st *Stepper) announceChange(kind Kind, s *Sequence) {
-	var e Event
+func (st *Stepper) announceChange(kind Kind, s *Sequence, reason string) {
+	e := Event{Reason: reason}
 	if kind == Admit {
 		e.Cached = int32(s.cached)
 		if s.timeline.Admitted == NoTime {
 			s.timeline.Admitted = st.hub.now
-			st.hub.result.PrefixHits += int64(s.cached)
+			if !s.pulled {
+				st.hub.result.PrefixHits += int64(s.cached)
+			}
 		}
+		st.settleIn(s)
 	}
 	if len(st.hub.observers) > 0 {
 		st.hub.describe(&e, kind, s)
@@ -151,11 +157,12 @@ func (st *Stepper) announceChange(kind Kind, s *Sequence) {
 
 // unreserve takes back what a pass reserved for a sequence that still waits.
 func (st *Stepper) unreserve(s *Sequence) {
-	st.memory.Give(st.memory.forget(s))
-	if s.state != Ended {
-		st.load.PendingPrompt += s.computed
-	}
+	before := s.uncomputed()
+	st.memory.Give(st.memory.forget(&s.blockSet))
 	s.computed = 0
+	if s.state != Ended {
+		st.load.PendingPrompt += s.uncomputed() - before
+	}
 }
 
 // commit moves the plan's sequences into the step and reports whether the
@@ -164,7 +171,7 @@ func (st *Stepper) commit() (decodes bool) {
 	p, c := &st.plan, &st.cohort
 	f := &st.step
 	f.prefill, f.chunks, f.rows, f.batch = f.prefill[:0], f.chunks[:0], f.rows[:0], Batch{}
-	decodes = p.decodes > 0 && !st.speculates()
+	decodes = p.decodes > 0 && !st.byRow()
 	if decodes && !p.all && p.members < c.n {
 		st.parkTheRest()
 	}
@@ -192,7 +199,7 @@ func (st *Stepper) commitOne(s *Sequence, tokens int) {
 		s.blocks += s.pass.blocks
 	}
 	if pending == 1 {
-		if st.speculates() {
+		if st.byRow() {
 			st.commitRow(s, tokens)
 			return
 		}
@@ -234,7 +241,7 @@ func (st *Stepper) launch(decodes bool, padPrompt int) {
 	}
 	f.batch.Padding.Rows = max(0, st.plan.padRows-f.batch.Decodes)
 	f.decodes, f.free = decodes, st.memory.Free()
-	f.waiting, f.running = int32(st.waiting.n), int32(st.running.n)
+	f.waiting, f.running = int32(st.inLine()), int32(st.running.n)
 	f.took = st.windows.stretch(st.hub.now, st.cfg.CostModel.StepTime(f.batch))
 	if f.took < 0 || st.hub.now >= Never-Time(f.took) {
 		st.hub.fail(fmt.Errorf("sim: replica %d: the cost model gives a step of %d ns for %d decodes with context %d and %d prompt tokens",

@@ -23,10 +23,21 @@ type Stepper struct {
 	load   *Load
 
 	memory     memory
-	waiting    queue
+	waiting    queue // ready to be computed
+	remote     queue // whose KV another replica has
+	swapped    list  // in host memory
+	host       kv.Pool
+	pulling    queue // whose blocks a transfer fills
+	firstTurn  int64
+	lastTurn   int64
 	running    list
 	prefilling list // running with Pending > 1
 	parked     list // running with Pending ≤ 1, not in the cohort
+	next       Role // when it is Closed
+	closed     Time // since when
+	switching  bool
+	coming     list // computed elsewhere for this replica
+	accounts   []*account
 	cohort     cohort
 	retained   retained
 	ranks      int64
@@ -55,15 +66,15 @@ type retained struct {
 
 func (r *retained) empty() bool { return r.slots == 0 && r.blocks == 0 && len(r.tables) == 0 }
 
-// NewStepper returns the one replica of cfg, to be driven by hand. Router,
+// NewStepper returns the one replica of cfg, of RoleBoth, to be driven by hand. Router,
 // Admission, FollowUp, Until and MaxSteps must be zero: the caller decides
 // what arrives and when, and so a pause stops nothing. A client's patience is not watched.
 func NewStepper(cfg Config) (*Stepper, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if len(cfg.Replicas) != 1 || cfg.Router != nil || cfg.Admission != nil || cfg.FollowUp != nil || cfg.Until != 0 || cfg.MaxSteps != 0 {
-		return nil, errors.New("sim: NewStepper takes one replica and no Router, Admission, FollowUp, Until or MaxSteps")
+	if len(cfg.Replicas) != 1 || cfg.Replicas[0].Role != RoleBoth || cfg.Router != nil || cfg.Admission != nil || cfg.FollowUp != nil || cfg.Until != 0 || cfg.MaxSteps != 0 {
+		return nil, errors.New("sim: NewStepper takes one replica of RoleBoth and no Router, Admission, FollowUp, Until or MaxSteps")
 	}
 	h := &hub{byHand: true}
 	h.init(&cfg)
@@ -189,7 +200,7 @@ func (st *Stepper) Complete(now Time, outcomes []Outcome) error {
 	if !st.step.active {
 		panic("sim: Stepper.Complete without a step in flight")
 	}
-	if outcomes == nil && st.speculates() && st.cfg.Drafter == nil {
+	if outcomes == nil && st.byRow() && st.cfg.Drafter == nil {
 		return errors.New("sim: Stepper.Complete: outcomes are nil, and so is the Drafter of a replica with Drafts")
 	}
 	st.tick(now)
@@ -322,8 +333,19 @@ func (st *Stepper) Waiting() List { return List{&st.waiting.list} }
 // Running returns the admitted sequences in order of admission.
 func (st *Stepper) Running() List { return List{&st.running} }
 
+// Swapped returns the sequences in host memory, the first evicted first.
+func (st *Stepper) Swapped() List { return List{&st.swapped} }
+
 // Free returns the KV blocks that are free.
 func (st *Stepper) Free() int { return st.memory.Free() }
+
+// HostFree returns the host blocks that are free.
+func (st *Stepper) HostFree() int {
+	if st.cfg.HostBlocks == 0 {
+		return 0
+	}
+	return st.host.Free()
+}
 
 func (st *Stepper) tick(now Time) {
 	if now < st.hub.now {

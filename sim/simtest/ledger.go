@@ -119,7 +119,7 @@ func (l *Laws) gapTarget(class int) time.Duration {
 // replica before it is gone, what left on the way was part of it. If all that
 // run are in the batch, its context is all there is.
 func (l *Laws) positions(e *sim.Event, s *site, start sim.Time) {
-	b := &e.Batch
+	b := e.Batch
 	prompt, context := int64(b.PrefillTokens()), int64(b.Context)
 	l.counts.PrefillTokens += prompt
 	l.counts.DecodePositions += int64(b.Positions)

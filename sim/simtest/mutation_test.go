@@ -24,7 +24,12 @@ type mutant struct {
 func (m *mutant) Observe(e sim.Event) {
 	// A step end lends its slices: what is altered must be a copy.
 	c := e
-	c.Batch.Prefills, c.Gaps = slices.Clone(e.Batch.Prefills), slices.Clone(e.Gaps)
+	c.Gaps = slices.Clone(e.Gaps)
+	c.Batch = &sim.Batch{}
+	if e.Batch != nil {
+		*c.Batch = *e.Batch
+		c.Batch.Prefills = slices.Clone(e.Batch.Prefills)
+	}
 	if !m.change(&c) {
 		m.laws.Observe(e)
 		return

@@ -46,7 +46,7 @@ func sharing() []sim.Event {
 		return e
 	}
 	step := func(n int64, from, to sim.Time, b sim.Batch, tokens, free, running int, gaps ...sim.GapGroup) sim.Event {
-		return sim.Event{Time: to, Kind: sim.StepEnd, Step: n, Took: to.Sub(from), Batch: b, Gaps: gaps, Tokens: int32(tokens),
+		return sim.Event{Time: to, Kind: sim.StepEnd, Step: n, Took: to.Sub(from), Batch: &b, Gaps: gaps, Tokens: int32(tokens),
 			FreeBlocks: free, Running: int32(running)}
 	}
 	gap := func(prev sim.Time, class, count int) sim.GapGroup {

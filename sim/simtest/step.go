@@ -166,7 +166,7 @@ func (s *site) current() moment { return s.history[len(s.history)-1] }
 
 // batch checks the work of a step by itself.
 func (l *Laws) batch(e *sim.Event, s *site) {
-	b := &e.Batch
+	b := e.Batch
 	if b.Empty() {
 		l.violate(e, "a step without work")
 	}
@@ -223,9 +223,9 @@ func (l *Laws) memory(e *sim.Event, s *site) {
 	if s.blockTokens == 0 {
 		return
 	}
-	need := s.ownBlocks(&e.Batch, int(e.Running))
+	need := s.ownBlocks(e.Batch, int(e.Running))
 	if s.shares {
-		need = s.sharedBlocks(&e.Batch)
+		need = s.sharedBlocks(e.Batch)
 	}
 	if used := s.blocks - e.FreeBlocks; used < need {
 		l.violate(e, "%d KV blocks in use, the batch needs %d", used, need)
