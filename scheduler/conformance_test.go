@@ -163,7 +163,7 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		is   bool
 		what string
 	}{
-		{c.flag("prefix_caching") && c.Family != "vllm_v1", "prefix cache of V0, which counts hits apart"},
+		{c.flag("prefix_caching") && c.Family == "vllm_v0_chunked", "prefix cache of V0, whose blocks are shared before they are computed"},
 		{c.flag("async_scheduling"), "async scheduling"},
 		{c.connector() == "fixed", "a store that loads without time"},
 		{c.Family == "distserve", "disaggregation"},
@@ -196,7 +196,9 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 			r.MaxModelLen += c.beyondModelLen()
 		}
 		e := &scheduler.VLLM0{Watermark: c.watermark(), DelayFactor: c.fraction("delay_factor"), Swap: c.text("preemption_mode") == "swap", Strict: c.upstreamOnly()}
-		r.HostBlocks = c.number("num_cpu_blocks")
+		if e.Swap {
+			r.HostBlocks = c.number("num_cpu_blocks")
+		}
 		if c.text("policy") == "priority" {
 			e.Priority, r.Order = true, sim.OrderFunc(scheduler.ByPriority)
 		}
@@ -404,10 +406,13 @@ func (r *caseRun) schedule() error {
 			drafted[name] = a.Tokens - 1
 		}
 		r.inStep = append(r.inStep, name)
-		tokens += a.Tokens
 		if r.prompt[name] {
 			prompts++
+			if r.c.promptsFirst() {
+				scheduled[len(scheduled)-1][1] = a.Tokens + r.cached(name)
+			}
 		}
+		tokens += scheduled[len(scheduled)-1][1].(int)
 	}
 	for s := range r.stepper.Running().All() {
 		computed[r.names[s.ID()]] = s.Context()
@@ -418,6 +423,23 @@ func (r *caseRun) schedule() error {
 	r.pass["scheduled"], r.pass["batched_tokens"], r.pass["num_prefill"], r.pass["draft_scheduled"], r.pass["computed_tokens"] = scheduled, tokens, prompts, drafted, computed
 	r.pass["finished_notified"] = r.notified
 	return nil
+}
+
+// cached returns the positions of the batch's prompt that were not computed,
+// which V0 counts with those that are. Its cached_tokens are those of the
+// reusable blocks, the last one of a prompt too.
+func (r *caseRun) cached(name string) int {
+	if !r.c.flag("prefix_caching") {
+		return 0
+	}
+	s := r.stepper.Lookup(r.id(name))
+	n, block := s.Cached(), r.c.number("block_size")
+	r.pass["cached_tokens"].(map[string]int)[name] = (n + block - 1) / block * block
+	started := append(slices.Clone(r.pass["admitted"].([]string)), r.pass["resumed"].([]string)...)
+	if !slices.Contains(started, name) {
+		return 0 // a later chunk
+	}
+	return n
 }
 
 // dropAborted ends a step in flight of which everybody was aborted.
