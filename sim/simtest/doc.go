@@ -17,8 +17,8 @@
 // Read scheduler.go and scenario.go first (deploy.go has the parts of a
 // scenario), then laws.go with life.go, step.go and ledger.go, which hold the
 // laws themselves, and account.go, which tells requests apart. chaos.go, with
-// hold.go, is a scheduler that does whatever a
-// plan allows; it drives tests of engines and observers.
+// hold.go, is a scheduler that does whatever a plan allows; it drives tests of
+// engines and observers.
 //
 // Words this package owns. Law: a statement about events that no scheduler,
 // cost model or workload can break. Residency: the time from an admission of a

@@ -35,7 +35,8 @@ import (
 // counts once. That every block is free in the end is not in the events;
 // sim.Config.Check looks at it.
 //
-// A [sim.Stepper] driven by hand may break the laws about arrivals and tokens.
+// Laws knows neither roles and transfers nor host memory, and a [sim.Stepper]
+// driven by hand may break the laws about arrivals and tokens.
 //
 // The zero value checks everything but limits and gap targets. Memory grows
 // with the requests in flight, not with the length of the run.
