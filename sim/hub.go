@@ -182,7 +182,7 @@ func (h *hub) preempted(st *Stepper, s *Sequence, lost int) {
 // stepped emits the end of a step.
 func (h *hub) stepped(st *Stepper, tokens int) {
 	h.result.Steps++
-	f := &st.step
+	f := st.step
 	if len(h.observers) > 0 {
 		h.emit(&Event{
 			Time: h.now, Kind: StepEnd, Replica: st.index,

@@ -242,6 +242,7 @@ func (e *engine) openDoor() {
 
 // start lets an idle replica begin its next step.
 func (e *engine) start(st *Stepper) {
+	flying := st.flying
 	st.begin()
 	if st.drained() {
 		e.switchRole(st)
@@ -251,13 +252,21 @@ func (e *engine) start(st *Stepper) {
 			e.fail(err)
 		}
 	}
-	switch {
-	case st.step.active:
+	if st.flying > flying {
 		e.push(entry{at: st.step.end, kind: stepEnd, replica: st.index})
 		if st.cfg.Role == RolePrefill && e.net.link.Layers > 1 {
 			e.net.computes(st)
 		}
-	case st.wakeAt != Never && st.wakeAt != st.waking:
+		switch {
+		case st.full():
+			return
+		case st.hostFree <= e.now:
+			e.look(st)
+			return
+		}
+		st.wakeAt = st.hostFree
+	}
+	if st.wakeAt != Never && st.wakeAt != st.waking {
 		st.waking = st.wakeAt
 		e.push(entry{at: st.wakeAt, kind: wakeUp, replica: st.index, serial: st.plan.number})
 	}
@@ -271,7 +280,7 @@ func (e *engine) push(x entry) {
 
 // look makes an idle replica plan at the end of the instant.
 func (e *engine) look(st *Stepper) {
-	if !st.step.active && !st.touched {
+	if !st.full() && !st.touched {
 		st.touched = true
 		e.dirty = append(e.dirty, st)
 	}
