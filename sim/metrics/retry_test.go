@@ -258,12 +258,13 @@ func TestFaultyPromptsDoNotAdd(t *testing.T) {
 // chain is what the events say of all attempts of one request, found by its
 // id.
 type chain struct {
-	class, prompt, attempts, completed, met, aborted, received int
-	open, door                                                 int // attempts alive, and at the door
-	start                                                      sim.Time
-	ttft, latency                                              float64 // ms
-	reasons                                                    []string
-	waits                                                      []float64 // ms at the door
+	class, prompt, attempts, completed, met, preempted int
+	aborted, received                                  int // attempts, and their tokens
+	open, door                                         int // attempts alive, and at the door
+	start                                              sim.Time
+	ttft, latency                                      float64 // ms
+	reasons                                            []string
+	waits                                              []float64 // ms at the door
 }
 
 // chains follows requests from attempt to attempt without asking for them.
@@ -275,7 +276,7 @@ type chains struct {
 
 func (c *chains) Observe(e sim.Event) {
 	switch e.Kind {
-	case sim.Arrive, sim.Queue, sim.Finish, sim.Reject, sim.Abort:
+	case sim.Arrive, sim.Queue, sim.Preempt, sim.Finish, sim.Reject, sim.Abort:
 	default:
 		return
 	}
@@ -285,10 +286,14 @@ func (c *chains) Observe(e sim.Event) {
 		c.of[e.ID] = x
 		c.order = append(c.order, x)
 	}
-	if e.Kind == sim.Arrive {
+	switch e.Kind {
+	case sim.Arrive:
 		x.attempts++
 		x.open++
 		x.door++
+		return
+	case sim.Preempt:
+		x.preempted++
 		return
 	}
 	if e.Kind == sim.Queue || e.Timeline.Queued == sim.NoTime {
@@ -329,6 +334,7 @@ func (c *chains) cell(class int, from, to sim.Time) (k metrics.Cell) {
 		k.Attempts += int64(x.attempts)
 		k.Completed += int64(x.completed)
 		k.Met += int64(x.met)
+		k.Preemptions += int64(x.preempted)
 		k.Aborted += int64(x.aborted)
 		k.AbortedPrompt += int64(x.aborted * x.prompt)
 		k.AbortedOutput += int64(x.received)
@@ -417,7 +423,7 @@ func TestAttemptsAddUp(t *testing.T) {
 			to = sim.Never
 		}
 		some := cmpopts.IgnoreFields(metrics.Cell{}, "Class", "ITL", "TPOT", "TokenThroughput", "RequestThroughput", "Goodput", "Attainment",
-			"AttemptRate", "Preemptions", "OneToken")
+			"AttemptRate", "OneToken")
 		for i, got := range append([]metrics.Cell{r.Cell}, r.Classes...) {
 			want := recount.cell(i-1, o.WarmUp, to)
 			if d := cmp.Diff(want, got, near, latencies, some); d != "" {
@@ -433,11 +439,12 @@ func TestAttemptsAddUp(t *testing.T) {
 		seen.Aborted += r.Aborted
 		seen.AbortedOutput += r.AbortedOutput
 		seen.Failed += r.Failed
+		seen.Preemptions += r.Preemptions
 		seen.StillDeferred += r.StillDeferred
 		seen.Deferred += r.Deferred
 		seen.Attempts += r.Attempts - r.Arrived
 	}
-	if min(seen.Aborted, seen.AbortedOutput, seen.Failed, seen.Deferred, seen.Attempts) < 100 || seen.StillDeferred < 5 {
+	if min(seen.Aborted, seen.AbortedOutput, seen.Failed, seen.Deferred, seen.Attempts) < 100 || min(seen.Preemptions, seen.StillDeferred) < 5 {
 		t.Errorf("the runs show too little: %+v", seen)
 	}
 }
