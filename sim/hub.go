@@ -110,7 +110,7 @@ func (h *hub) faulty(r *Request) string {
 		return RejectEmptyPrompt
 	case max(r.Prompt, r.Output, r.MaxOutput, r.Hint) > maxTokens || r.Output < 0 || r.MaxOutput < 0 || r.Hint < 0 || r.Deadline < 0 || r.Patience.First < 0 || r.Patience.Total < 0:
 		return RejectBadField
-	case r.Attempt < 0 || r.First < 0 || r.First > r.Arrival:
+	case r.misattempted():
 		return RejectBadField
 	case r.Output == 0 && !h.byHand:
 		return RejectZeroOutput

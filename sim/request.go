@@ -59,12 +59,18 @@ type Patience struct {
 
 // Attempt returns the Attempt of the request that e is about, and the arrival
 // of its first attempt, which is its own arrival if it is no retry. It is valid
-// during Observe only; an event made by hand is about no retry.
+// during Observe only. An event made by hand is about no retry, nor is one about
+// a request whose fields are rejected for this.
 func (e Event) Attempt() (n int, first Time) {
-	if e.seq == nil || e.seq.req.Attempt == 0 {
+	if e.seq == nil || e.seq.req.Attempt == 0 || e.seq.req.misattempted() {
 		return 0, e.Timeline.Arrival
 	}
 	return e.seq.req.Attempt, e.seq.req.First
+}
+
+// misattempted reports an attempt that cannot be.
+func (r *Request) misattempted() bool {
+	return r.Attempt < 0 || r.First < 0 || r.First > r.Arrival
 }
 
 // Query is what policies may know of a request: everything but its true

@@ -241,6 +241,18 @@ func TestGoodputWithRetries(t *testing.T) {
 	}
 }
 
+// A retry that cannot be is rejected, and an arrival like others.
+func TestFaultyAttemptsArrive(t *testing.T) {
+	cfg := tenMS()
+	r := run(t, cfg, metrics.Options{Until: ms(100)},
+		sim.Request{ID: 1, Prompt: 2, Output: 1, Attempt: 1, First: -1},
+		sim.Request{ID: 2, Prompt: 2, Output: 1, Attempt: -1},
+		sim.Request{ID: 3, Prompt: 2, Output: 1, Attempt: 1, First: ms(200)})
+	if r.Arrived != 3 || r.Attempts != 3 || r.Rejected != 3 || r.Failed != 3 {
+		t.Errorf("%d arrived, %d attempts, %d rejected, %d failed, want 3 each", r.Arrived, r.Attempts, r.Rejected, r.Failed)
+	}
+}
+
 // Prompts that no request can have are no load.
 func TestFaultyPromptsDoNotAdd(t *testing.T) {
 	cfg := tenMS()
