@@ -52,8 +52,8 @@ type Retry struct {
 	On func(sim.Completion) bool
 }
 
-// Refused reports a rejection for a reason that may pass. The engine's reasons
-// that lie in the request itself, such as a prompt that is too long, do not.
+// Refused reports a rejection for a reason that may pass: any but those of the
+// engine that lie in the request itself, such as a prompt that is too long.
 func Refused(c sim.Completion) bool {
 	if c.Kind != sim.Reject {
 		return false
