@@ -126,11 +126,17 @@ func (c *conformanceCase) flag(key string) (b bool) {
 	return b
 }
 
-// connector returns how KV moves between replicas in the case, or "".
-func (c *conformanceCase) connector() string {
-	var k struct{ Mode string }
+// store returns what the connector of the case has outside, or nil.
+func (c *conformanceCase) store() sim.Store {
+	var k struct {
+		Mode   string
+		Tokens int
+	}
 	json.Unmarshal(c.Config["connector"], &k)
-	return k.Mode
+	if k.Mode != "fixed" {
+		return nil
+	}
+	return sim.StoreFunc(func(sim.Query, int) int { return k.Tokens })
 }
 
 func (c *conformanceCase) text(key string) (s string) {
@@ -155,20 +161,19 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		what string
 	}{
 		{c.flag("prefix_caching") && c.Family != "vllm_v1", "prefix cache of V0, which counts hits apart"},
-		{c.connector() == "fixed", "a store that loads without time"},
-		{c.Family == "distserve", "disaggregation"},
 	} {
 		if need.is {
 			return r, need.what
 		}
 	}
 	switch c.Family {
+	case "distserve": // see drivePair
 	case "vllm_v1":
 		e := scheduler.VLLM1{Strict: c.upstreamOnly(), Threshold: c.number("long_prefill_token_threshold"), WholePrompts: !c.flag("chunked_prefill")}
 		if c.text("policy") == "priority" {
 			e.Priority, r.Order = true, sim.OrderFunc(scheduler.ByPriority)
 		}
-		r.Drafts = c.number("num_spec_tokens")
+		r.Drafts, r.Store = c.number("num_spec_tokens"), c.store()
 		if c.flag("async_scheduling") {
 			r.InFlight, r.Async = 2, sim.AsyncExact
 		}
@@ -710,7 +715,12 @@ func TestConformance(t *testing.T) {
 				}
 				continue
 			}
-			failures, asserted, ok := c.drive(rep)
+			failures, asserted, ok := []string(nil), 0, 0
+			if c.Family == "distserve" {
+				failures, asserted, ok = drivePair(c)
+			} else {
+				failures, asserted, ok = c.drive(rep)
+			}
 			f.asserted += asserted
 			f.assertedOK += ok
 			if len(failures) == 0 {

@@ -80,6 +80,9 @@ type Replica struct {
 	// as soon as the step that computes them is planned. Without KVBlocks the
 	// content of every block is kept, and memory grows with it.
 	PrefixCache bool
+	// Store is looked up behind the prefix cache when a request is admitted;
+	// nil means none.
+	Store Store
 	// Drafts is the number of draft tokens proposed for each sequence after
 	// each of its tokens; 0 means no speculation. Drafter says which of them
 	// are right.
@@ -159,8 +162,8 @@ type Result struct {
 	// Drafted counts the draft tokens checked, Accepted those that became
 	// tokens of an answer.
 	Drafted, Accepted int64
-	// PrefixHits counts the positions that the prefix cache had when requests
-	// were first admitted.
+	// PrefixHits counts the positions that the prefix cache and the store had
+	// when requests were first admitted.
 	PrefixHits int64
 	// Recompute counts the positions whose KV was lost to preemptions.
 	Recompute int64
