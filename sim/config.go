@@ -60,6 +60,9 @@ type Replica struct {
 	// Role is what the replica does; FirstToken is heeded with RolePrefill.
 	Role       Role
 	FirstToken FirstTokenSide
+	// Group, if it is not 0, is the number of a group of replicas that step
+	// together; see Grouper.
+	Group int
 	// Order sorts the waiting queue; nil keeps order of arrival, preempted
 	// sequences in front.
 	Order Order
@@ -235,7 +238,7 @@ func (r *Replica) validate() error {
 		value int
 	}{
 		{"KVBlocks", r.KVBlocks}, {"HostBlocks", r.HostBlocks}, {"ReservedBlocks", r.ReservedBlocks}, {"BlockTokens", r.BlockTokens},
-		{"Drafts", r.Drafts}, {"InFlight", r.InFlight}, {"MaxSeqs", r.MaxSeqs}, {"MaxBatchTokens", r.MaxBatchTokens}, {"MaxModelLen", r.MaxModelLen},
+		{"Drafts", r.Drafts}, {"InFlight", r.InFlight}, {"Group", r.Group}, {"MaxSeqs", r.MaxSeqs}, {"MaxBatchTokens", r.MaxBatchTokens}, {"MaxModelLen", r.MaxModelLen},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf(".%s is %d", f.name, f.value)
@@ -258,6 +261,9 @@ func (r *Replica) validate() error {
 	}
 	if r.InFlight > 1 && (r.Drafts > 0 || r.Role == RolePrefill) {
 		return fmt.Errorf(".InFlight is %d with Drafts %d or RolePrefill", r.InFlight, r.Drafts)
+	}
+	if r.InFlight > 1 && r.Group > 0 {
+		return fmt.Errorf(".Group is %d with InFlight %d", r.Group, r.InFlight)
 	}
 	if r.InFlight > 1 && r.HostBlocks > 0 {
 		return fmt.Errorf(".HostBlocks is %d with InFlight %d", r.HostBlocks, r.InFlight)
