@@ -135,11 +135,17 @@ func (c *conformanceCase) flag(key string) (b bool) {
 	return b
 }
 
-// connector returns how KV moves between replicas in the case, or "".
-func (c *conformanceCase) connector() string {
-	var k struct{ Mode string }
+// store returns what the connector of the case has outside, or nil.
+func (c *conformanceCase) store() sim.Store {
+	var k struct {
+		Mode   string
+		Tokens int
+	}
 	json.Unmarshal(c.Config["connector"], &k)
-	return k.Mode
+	if k.Mode != "fixed" {
+		return nil
+	}
+	return sim.StoreFunc(func(sim.Query, int) int { return k.Tokens })
 }
 
 func (c *conformanceCase) text(key string) (s string) {
@@ -164,27 +170,31 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		what string
 	}{
 		{c.flag("prefix_caching") && c.Family == "vllm_v0_chunked", "prefix cache of V0, whose blocks are shared before they are computed"},
-		{c.flag("async_scheduling"), "async scheduling"},
-		{c.connector() == "fixed", "a store that loads without time"},
-		{c.Family == "distserve", "disaggregation"},
 	} {
 		if need.is {
 			return r, need.what
 		}
 	}
 	switch c.Family {
+	case "distserve": // see drivePair
 	case "vllm_v1":
 		e := scheduler.VLLM1{Strict: c.upstreamOnly(), Threshold: c.number("long_prefill_token_threshold"), WholePrompts: !c.flag("chunked_prefill")}
 		if c.text("policy") == "priority" {
 			e.Priority, r.Order = true, sim.OrderFunc(scheduler.ByPriority)
 		}
-		r.Drafts = c.number("num_spec_tokens")
+		r.Drafts, r.Store = c.number("num_spec_tokens"), c.store()
+		if c.flag("async_scheduling") {
+			r.InFlight, r.Async = 2, sim.AsyncExact
+		}
 		if c.flag("spec_uses_lookahead") {
 			e.Lookahead = r.Drafts
 		}
 		if c.text("semantics") == "2025-08" {
 			e.FirstChunk, e.Overtake = true, true
 			e.Reverse, r.FreeAborted = true, true
+			if c.flag("async_scheduling") {
+				r.Async = sim.AsyncSurplus
+			}
 		}
 		if c.Config["reserve_full_prompt"] != nil {
 			e.FirstChunk = !c.flag("reserve_full_prompt")
@@ -283,11 +293,16 @@ type caseRun struct {
 	ending   []string
 	text     map[string][]int // tokens by request, as far as they are known
 	outputs  map[string]int
-	inStep   []string
-	flying   bool
+	flights  []flight        // steps in flight
 	prompt   map[string]bool // computes its prompt: it has had no token since it was admitted
 	planning bool
 	rejected []string // at submission, since the latest pass
+}
+
+// flight is a step in flight and the requests in it.
+type flight struct {
+	step   int
+	inStep []string
 }
 
 func (r *caseRun) Observe(e sim.Event) {
@@ -381,7 +396,7 @@ func (r *caseRun) submit(names []string) {
 
 // schedule runs a pass. What the engine rejects at submission, the engines of
 // the cases ignore in their next pass.
-func (r *caseRun) schedule() error {
+func (r *caseRun) schedule(step int) error {
 	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": append([]string{}, r.rejected...), "cached_tokens": map[string]int{}, "swapped_in": []string{}, "swapped_out": []string{}}
 	r.notified, r.ending, r.rejected = r.ending, nil, nil
 	r.now++
@@ -395,9 +410,8 @@ func (r *caseRun) schedule() error {
 		return err
 	}
 	r.pass["blocks_swapped_in"], r.pass["blocks_swapped_out"] = batch.SwapIn, batch.SwapOut
-	r.flying = !batch.Empty()
 	scheduled, computed, drafted := [][2]any{}, map[string]int{}, map[string]int{}
-	r.inStep = nil
+	var inStep []string
 	tokens, prompts := 0, 0
 	for _, a := range r.inOrder() {
 		name := r.names[a.ID]
@@ -405,7 +419,7 @@ func (r *caseRun) schedule() error {
 		if s := r.stepper.Lookup(a.ID); s.Drafts() > 0 && a.Tokens > 1 {
 			drafted[name] = a.Tokens - 1
 		}
-		r.inStep = append(r.inStep, name)
+		inStep = append(inStep, name)
 		if r.prompt[name] {
 			prompts++
 			if r.c.promptsFirst() {
@@ -413,6 +427,9 @@ func (r *caseRun) schedule() error {
 			}
 		}
 		tokens += scheduled[len(scheduled)-1][1].(int)
+	}
+	if !batch.Empty() {
+		r.flights = append(r.flights, flight{step, inStep})
 	}
 	for s := range r.stepper.Running().All() {
 		computed[r.names[s.ID()]] = s.Context()
@@ -444,10 +461,11 @@ func (r *caseRun) cached(name string) int {
 
 // dropAborted ends a step in flight of which everybody was aborted.
 func (r *caseRun) dropAborted() error {
-	if !r.flying || slices.ContainsFunc(r.inStep, func(name string) bool { return r.stepper.Lookup(r.id(name)) != nil }) {
+	if r.c.flag("async_scheduling") || len(r.flights) == 0 ||
+		slices.ContainsFunc(r.flights[0].inStep, func(name string) bool { return r.stepper.Lookup(r.id(name)) != nil }) {
 		return nil
 	}
-	r.flying = false
+	r.flights = r.flights[1:]
 	return r.stepper.Complete(r.now, []sim.Outcome{})
 }
 
@@ -488,10 +506,11 @@ func (r *caseRun) complete(s caseStep) error {
 			r.stepper.Sent(r.now, r.id(name))
 		}
 	}()
-	if !r.flying {
+	if len(r.flights) == 0 || r.flights[0].step != s.Step {
 		return nil
 	}
-	r.flying = false
+	inStep := r.flights[0].inStep
+	r.flights = r.flights[1:]
 	outcomes := []sim.Outcome{}
 	for name, raw := range s.Sampled {
 		var tokens []int
@@ -523,7 +542,7 @@ func (r *caseRun) complete(s caseStep) error {
 	if err := r.stepper.Complete(r.now, outcomes); err != nil {
 		return err
 	}
-	for _, name := range r.inStep {
+	for _, name := range inStep {
 		if s := r.stepper.Lookup(r.id(name)); s != nil {
 			r.outputs[name] = s.Generated()
 		}
@@ -684,7 +703,7 @@ func (r *caseRun) apply(s caseStep) error {
 	case "submit":
 		r.submit(s.Requests)
 	case "schedule":
-		return r.schedule()
+		return r.schedule(s.Step)
 	case "complete":
 		return r.complete(s)
 	case "terminate":
@@ -731,7 +750,12 @@ func TestConformance(t *testing.T) {
 				}
 				continue
 			}
-			failures, asserted, ok := c.drive(rep)
+			failures, asserted, ok := []string(nil), 0, 0
+			if c.Family == "distserve" {
+				failures, asserted, ok = drivePair(c)
+			} else {
+				failures, asserted, ok = c.drive(rep)
+			}
 			f.asserted += asserted
 			f.assertedOK += ok
 			if len(failures) == 0 {

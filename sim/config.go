@@ -60,6 +60,9 @@ type Replica struct {
 	// Role is what the replica does; FirstToken is heeded with RolePrefill.
 	Role       Role
 	FirstToken FirstTokenSide
+	// Group, if it is not 0, is the number of a group of replicas that step
+	// together; see Grouper.
+	Group int
 	// Order sorts the waiting queue; nil keeps order of arrival, preempted
 	// sequences in front.
 	Order Order
@@ -80,6 +83,9 @@ type Replica struct {
 	// as soon as the step that computes them is planned. Without KVBlocks the
 	// content of every block is kept, and memory grows with it.
 	PrefixCache bool
+	// Store is looked up behind the prefix cache when a request is admitted;
+	// nil means none.
+	Store Store
 	// Drafts is the number of draft tokens proposed for each sequence after
 	// each of its tokens; 0 means no speculation. Drafter says which of them
 	// are right.
@@ -94,6 +100,12 @@ type Replica struct {
 	// fills them, as vLLM did until 2025: others may get them before it ends.
 	// By default they are held until then.
 	FreeAborted bool
+	// InFlight is how many steps may have been planned and not ended; 0 means
+	// 1. More hide the time of the host behind that of the device, or fill the
+	// stages of a pipeline; see Async and Pipeliner. A decode step costs
+	// O(sequences) then. It goes with RoleBoth or RoleDecode, and without Drafts.
+	InFlight int
+	Async    Async
 	// MaxSeqs limits the running sequences; 0 means no limit.
 	MaxSeqs int
 	// MaxBatchTokens limits the positions of one step; 0 means no limit.
@@ -119,6 +131,9 @@ const (
 
 // maxDrafts bounds what a replica counts per draft position.
 const maxDrafts = 1 << 10
+
+// maxInFlight bounds the steps that a replica keeps.
+const maxInFlight = 1 << 10
 
 // maxBlockTokens bounds what a replica keeps per position of a block.
 const maxBlockTokens = 1 << 20
@@ -150,14 +165,17 @@ type Result struct {
 	// Drafted counts the draft tokens checked, Accepted those that became
 	// tokens of an answer.
 	Drafted, Accepted int64
-	// PrefixHits counts the positions that the prefix cache had when requests
-	// were first admitted.
+	// PrefixHits counts the positions that the prefix cache and the store had
+	// when requests were first admitted.
 	PrefixHits int64
 	// Recompute counts the positions whose KV was lost to preemptions.
 	Recompute int64
 	// Transfers counts the pulls that ended, Transferred the positions whose KV
 	// they brought.
 	Transfers, Transferred int64
+	// Surplus counts the decode positions and prompts that steps computed for
+	// requests that had ended when the step did.
+	Surplus int64
 	// Switches counts the changes of role that ended.
 	Switches int64
 	// End is the instant of the last event, or Until.
@@ -220,7 +238,7 @@ func (r *Replica) validate() error {
 		value int
 	}{
 		{"KVBlocks", r.KVBlocks}, {"HostBlocks", r.HostBlocks}, {"ReservedBlocks", r.ReservedBlocks}, {"BlockTokens", r.BlockTokens},
-		{"Drafts", r.Drafts}, {"MaxSeqs", r.MaxSeqs}, {"MaxBatchTokens", r.MaxBatchTokens}, {"MaxModelLen", r.MaxModelLen},
+		{"Drafts", r.Drafts}, {"InFlight", r.InFlight}, {"Group", r.Group}, {"MaxSeqs", r.MaxSeqs}, {"MaxBatchTokens", r.MaxBatchTokens}, {"MaxModelLen", r.MaxModelLen},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf(".%s is %d", f.name, f.value)
@@ -237,6 +255,21 @@ func (r *Replica) validate() error {
 	}
 	if r.Role > RoleDecode {
 		return fmt.Errorf(".Role is %d", uint8(r.Role))
+	}
+	if r.Async > AsyncSurplus || r.Async != NotAsync && r.InFlight < 2 {
+		return fmt.Errorf(".Async is %d with InFlight %d", uint8(r.Async), r.InFlight)
+	}
+	if r.InFlight > 1 && (r.Drafts > 0 || r.Role == RolePrefill) {
+		return fmt.Errorf(".InFlight is %d with Drafts %d or RolePrefill", r.InFlight, r.Drafts)
+	}
+	if r.InFlight > 1 && r.Group > 0 {
+		return fmt.Errorf(".Group is %d with InFlight %d", r.Group, r.InFlight)
+	}
+	if r.InFlight > 1 && r.HostBlocks > 0 {
+		return fmt.Errorf(".HostBlocks is %d with InFlight %d", r.HostBlocks, r.InFlight)
+	}
+	if r.InFlight > maxInFlight {
+		return fmt.Errorf(".InFlight is %d, more than %d", r.InFlight, maxInFlight)
 	}
 	if r.FirstToken > FirstFromDecode {
 		return fmt.Errorf(".FirstToken is %d", uint8(r.FirstToken))

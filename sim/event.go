@@ -88,7 +88,7 @@ const (
 	RejectDuplicateID  = "duplicate_id"
 	RejectUnknownClass = "unknown_class"
 	RejectPrefixBlock  = "incompatible_prefix_block" // hashes of a block size that cannot be converted
-	RejectBadField     = "bad_field"                 // a negative field, or a length above 2^40
+	RejectBadField     = "bad_field"                 // a negative field, a length above 2^40, or First after Arrival
 	RejectModelLen     = "exceeds_max_model_len"     // the prompt alone is longer
 	RejectKVCapacity   = "exceeds_kv_capacity"       // the prompt alone needs more blocks than there are
 	RejectOutOfKV      = "out_of_kv"                 // alone in the cache and cannot grow
@@ -186,8 +186,11 @@ func (e Event) String() string {
 // first. It is filled for Finish, Reject and Abort events when
 // Config.TokenTimes is set, and valid during Observe only.
 func (e Event) TokenTimes(dst []Time) []Time {
-	if e.seq == nil {
-		return dst
+	switch e.Kind {
+	case Finish, Reject, Abort:
+		if e.seq != nil {
+			return e.seq.appendTokenTimes(dst)
+		}
 	}
-	return e.seq.appendTokenTimes(dst)
+	return dst
 }

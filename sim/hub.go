@@ -80,7 +80,7 @@ func (h *hub) describe(e *Event, kind Kind, s *Sequence) {
 	if e.Class < 0 || e.Class >= len(h.classes) {
 		e.Class = -1
 	}
-	e.Timeline, e.Preemptions, e.GapsOver = s.timeline, s.preempted, s.gapsOver
+	e.Timeline, e.Preemptions, e.GapsOver, e.seq = s.timeline, s.preempted, s.gapsOver, s
 }
 
 // arrive makes the sequence of a request that reaches the front door now. A
@@ -109,6 +109,8 @@ func (h *hub) faulty(r *Request) string {
 	case r.Prompt < 1:
 		return RejectEmptyPrompt
 	case max(r.Prompt, r.Output, r.MaxOutput, r.Hint) > maxTokens || r.Output < 0 || r.MaxOutput < 0 || r.Hint < 0 || r.Deadline < 0 || r.Patience.First < 0 || r.Patience.Total < 0:
+		return RejectBadField
+	case r.misattempted():
 		return RejectBadField
 	case r.Output == 0 && !h.byHand:
 		return RejectZeroOutput
@@ -155,7 +157,7 @@ func (h *hub) end(s *Sequence, kind Kind, reason string) {
 		h.impatient++
 	}
 	if len(h.observers) > 0 {
-		e := Event{Reason: reason, seq: s}
+		e := Event{Reason: reason}
 		h.describe(&e, kind, s)
 		h.emit(&e)
 	}
@@ -182,7 +184,7 @@ func (h *hub) preempted(st *Stepper, s *Sequence, lost int) {
 // stepped emits the end of a step.
 func (h *hub) stepped(st *Stepper, tokens int) {
 	h.result.Steps++
-	f := &st.step
+	f := st.step
 	if len(h.observers) > 0 {
 		h.emit(&Event{
 			Time: h.now, Kind: StepEnd, Replica: st.index,

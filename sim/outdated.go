@@ -57,7 +57,7 @@ func (e *engine) outdated(x *entry) bool {
 		return e.net.event != x.serial
 	case wakeUp:
 		st := &e.replicas[x.replica]
-		return st.step.active || st.plan.number != x.serial || !st.needsPlan()
+		return st.full() || st.plan.number != x.serial || !st.needsPlan()
 	}
 	return false
 }

@@ -41,6 +41,11 @@ type assignment struct {
 	s      *Sequence
 	serial int64
 	tokens int
+
+	// With several batches in flight:
+	at      int   // context behind it
+	life    int32 // preemptions before it
+	samples bool  // a token is sampled behind it
 }
 
 // change is an admission, preemption or rejection. s is nil if it was undone.
@@ -145,7 +150,7 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 	}
 	p.room -= tokens
 	p.mark(s, tokens, need, len(p.adds))
-	p.adds = append(p.adds, assignment{s, s.serial, tokens})
+	p.adds = append(p.adds, assignment{s: s, serial: s.serial, tokens: tokens})
 	if pending == 1 {
 		p.decodes++
 		if s.member.in {
@@ -243,7 +248,7 @@ func (p *Plan) Preempt(s *Sequence) {
 	p.takeBack(s)
 	lost := s.Context()
 	st.release(s)
-	s.computed, s.cached, s.drafts, s.pulled = 0, 0, 0, false
+	s.computed, s.cached, s.drafts, s.expected, s.pulled = 0, 0, 0, 0, false
 	if admitted {
 		p.changes[s.pass.change].s = nil
 		s.state = s.pass.from

@@ -16,6 +16,8 @@ func (st *Stepper) init(h *hub, index int, r Replica, load *Load) {
 		Blocks:         orMax(max(0, r.KVBlocks-r.ReservedBlocks)),
 		BlockTokens:    r.BlockTokens,
 	}
+	st.ring = make([]step, max(1, r.InFlight))
+	st.slot()
 	st.waiting.order, st.remote.order, st.pulling.order = r.Order, r.Order, r.Order
 	st.prefilling.slot, st.parked.slot, st.coming.slot = slotActivity, slotActivity, slotComing
 	st.cohort.init(r.BlockTokens, len(h.classes), h.tokenTimes, r.PrefixCache)

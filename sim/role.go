@@ -72,7 +72,7 @@ func (e *engine) open() (prompts, decodes int) {
 
 // drained reports whether a closed replica has nothing left to do.
 func (st *Stepper) drained() bool {
-	return st.load.Closed && !st.switching && !st.step.active && !st.needsPlan() && st.pulling.n == 0 && len(st.accounts) == 0
+	return st.load.Closed && !st.switching && st.flying == 0 && !st.needsPlan() && st.pulling.n == 0 && len(st.accounts) == 0
 }
 
 // switchRole lets a drained replica change.

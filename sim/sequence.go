@@ -29,6 +29,7 @@ type Sequence struct {
 	blockSet      // its KV blocks at home
 	transferred
 	hostBlocks int
+	expected   int32 // tokens in flight, of a replica with Async
 
 	member     memberLinks
 	pass       passMarks
@@ -127,12 +128,16 @@ func (s *Sequence) Context() int {
 // Pending returns the positions to compute before the next token is sampled:
 // the whole prompt at first, 1 while decoding, prompt and generated tokens
 // after a preemption. What the prefix cache has of a waiting sequence is taken
-// off, also if it was put there in this pass.
+// off, also if it was put there in this pass. It is 0 while a token is in
+// flight that nothing can be planned before.
 func (s *Sequence) Pending() int {
 	if s.member.in {
 		return 1
 	}
-	return s.req.Prompt + s.generated - s.have()
+	if s.expected > 0 && s.home.cfg.Async == AsyncExact && s.lastExpected() {
+		return 0
+	}
+	return s.req.Prompt + s.generated + int(s.expected) - s.have()
 }
 
 // uncomputed returns the positions of s that are neither computed nor to be

@@ -18,8 +18,8 @@ const (
 
 // finishStep ends the step in flight: tokens, gaps, ends of requests.
 func (st *Stepper) finishStep() {
-	f, h := &st.step, st.hub
-	f.active = false
+	st.land()
+	f, h := st.step, st.hub
 	st.steps++
 	st.ended, st.gaps = st.ended[:0], st.gaps[:0]
 	st.speculation.reset(st.cfg.Drafts)
@@ -29,9 +29,12 @@ func (st *Stepper) finishStep() {
 		tokens += st.endDecodes()
 	}
 	tokens += st.endRows()
-	for _, a := range f.chunks {
+	for i := range f.chunks {
+		a := &f.chunks[i]
 		h.result.PrefillTokens += int64(a.tokens)
-		if a.s.serial == a.serial && a.s.state == Running {
+		if len(st.ring) > 1 {
+			tokens += st.arrive(a)
+		} else if a.s.serial == a.serial && a.s.state == Running {
 			tokens += st.endChunk(a.s)
 		}
 	}

@@ -42,9 +42,16 @@ type Stepper struct {
 	retained   retained
 	ranks      int64
 
-	plan    Plan
-	step    step
-	steps   int64
+	plan   Plan
+	step   *step  // being planned, or ended; in ring
+	ring   []step // one for each batch in flight
+	oldest int    // index of the first in flight
+	flying int
+	steps  int64
+
+	hostFree, stageFree, lastEnd Time // when the host, the first stage and the last one are done with the latest step
+
+	group   *group // nil if it steps alone
 	windows windows
 	holding bool
 	wakeAt  Time
@@ -104,9 +111,9 @@ func (st *Stepper) Submit(now Time, r Request) (rejected string) {
 // the batch and how long the step takes by the cost model. The batch is empty
 // if the scheduler planned nothing; where the pass preempted or rejected
 // somebody, Run would ask for another one. The batch is valid until the next pass. Plan
-// panics if a step is in flight.
+// panics if as many steps as can be are in flight.
 func (st *Stepper) Plan(now Time) (Batch, time.Duration, error) {
-	if st.step.active {
+	if st.full() {
 		panic("sim: Stepper.Plan with a step in flight")
 	}
 	st.tick(now)
@@ -192,12 +199,12 @@ type Outcome struct {
 	Prefix []kv.Hash
 }
 
-// Complete ends the step in flight at now. Without outcomes every sequence
+// Complete ends the oldest step in flight at now. Without outcomes every sequence
 // that completes its pending positions samples a token. With outcomes, only
 // those listed do; the list may be empty but not nil. The outcome of a request
 // that has ended meanwhile is dropped. It panics if no step is in flight.
 func (st *Stepper) Complete(now Time, outcomes []Outcome) error {
-	if !st.step.active {
+	if st.flying == 0 {
 		panic("sim: Stepper.Complete without a step in flight")
 	}
 	if outcomes == nil && st.byRow() && st.cfg.Drafter == nil {
@@ -217,31 +224,35 @@ func (st *Stepper) Complete(now Time, outcomes []Outcome) error {
 
 // finishWith ends the step sequence by sequence.
 func (st *Stepper) finishWith(outcomes []Outcome) error {
+	st.step = &st.ring[st.oldest]
 	for _, o := range outcomes {
 		if err := st.checkOutcome(o); err != nil {
 			return err
 		}
 	}
 	st.dissolve()
+	st.land()
 	for _, a := range st.step.chunks {
-		if s := a.s; s.serial == a.serial && s.state == Running && s.Pending() <= 1 {
+		if s := a.s; len(st.ring) == 1 && s.serial == a.serial && s.state == Running && s.Pending() <= 1 {
 			st.stopPrefill(s)
 			st.parked.pushBack(s)
 		}
 	}
-	st.step.chunks = st.step.chunks[:0]
-	st.step.active, st.step.decodes = false, false
 	st.steps++
 	st.ended, st.gaps = st.ended[:0], st.gaps[:0]
 	st.speculation.reset(st.cfg.Drafts)
 	tokens := 0
 	for _, o := range outcomes {
 		s := st.hub.live[o.ID]
-		if s == nil || s.state != Running {
+		if s == nil || s.state != Running && len(st.ring) == 1 {
 			continue
 		}
 		s.chain = append(s.chain, o.Prefix...)
 		switch row := st.row(s); {
+		case len(st.ring) > 1:
+			if a := st.assigned(s); a != nil && o.Tokens > 0 {
+				tokens += st.arrive(a)
+			}
 		case row > 1:
 			tokens += st.endRow(s, row, o.Tokens, o.Dropped)
 		case o.Tokens > 0:
@@ -276,6 +287,18 @@ func (st *Stepper) row(s *Sequence) int {
 	return 0
 }
 
+// assigned returns the part of s in the step that ends, or nil.
+func (st *Stepper) assigned(s *Sequence) *assignment {
+	for _, l := range [][]assignment{st.step.chunks, st.step.rows} {
+		for i := range l {
+			if l[i].s == s && l[i].serial == s.serial {
+				return &l[i]
+			}
+		}
+	}
+	return nil
+}
+
 // checkOutcome reports an outcome that the step in flight cannot have. That of
 // a request that has ended is dropped later.
 func (st *Stepper) checkOutcome(o Outcome) error {
@@ -285,6 +308,9 @@ func (st *Stepper) checkOutcome(o Outcome) error {
 	}
 	row := st.row(s)
 	samples := row > 0 || s.Pending() == 0 || s.member.in && st.step.decodes
+	if a := st.assigned(s); len(st.ring) > 1 {
+		samples = a != nil && a.samples
+	}
 	switch {
 	case o.Tokens < 0 || o.Dropped < 0 || o.Tokens+o.Dropped > max(row, 1), row > 1 && o.Tokens == 0:
 		return fmt.Errorf("sim: Stepper.Complete: outcome %+v of %d positions", o, max(row, 1))
