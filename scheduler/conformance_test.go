@@ -162,18 +162,9 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		MaxSeqs: c.number("max_num_seqs"), MaxBatchTokens: c.number("max_num_batched_tokens"), MaxModelLen: c.number("max_model_len"),
 	}
 	r.PrefixCache, r.Strict = c.flag("prefix_caching"), c.upstreamOnly()
+	r.EagerSharing = r.PrefixCache && c.Family != "vllm_v1"
 	if r.MaxBatchTokens == 0 {
 		r.MaxBatchTokens = c.number("chunk_size")
-	}
-	for _, need := range []struct {
-		is   bool
-		what string
-	}{
-		{c.flag("prefix_caching") && c.Family == "vllm_v0_chunked", "prefix cache of V0, whose blocks are shared before they are computed"},
-	} {
-		if need.is {
-			return r, need.what
-		}
 	}
 	switch c.Family {
 	case "distserve": // see drivePair

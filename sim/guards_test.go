@@ -94,6 +94,7 @@ func TestConfigErrors(t *testing.T) {
 		{"model length", func(c *sim.Config) { c.Replicas[0].MaxModelLen = math.MinInt }, "Config.Replicas[0].MaxModelLen is -9223372036854775808"},
 		{"reserved of nothing", func(c *sim.Config) { c.Replicas[0].ReservedBlocks = 1 }, "Config.Replicas[0].ReservedBlocks is 1 without KVBlocks"},
 		{"all reserved", func(c *sim.Config) { c.Replicas[0].KVBlocks, c.Replicas[0].ReservedBlocks = 4, 4 }, "Config.Replicas[0].ReservedBlocks is 4 of 4 KVBlocks"},
+		{"eager sharing", second(func(r *sim.Replica) { r.EagerSharing = true }), "Config.Replicas[1].EagerSharing is set with PrefixCache false and InFlight 0"},
 		{"horizon", func(c *sim.Config) { c.Until = -5 }, "Config.Until is -5"},
 		{"steps", func(c *sim.Config) { c.MaxSteps = -6 }, "Config.MaxSteps is -6"},
 		{"first token target", func(c *sim.Config) { c.Classes = []sim.Class{{}, {TTFT: -time.Second}} }, "Config.Classes[1].TTFT is -1s"},

@@ -147,7 +147,8 @@ func (l *Laws) progress(e *sim.Event, x *life) {
 }
 
 // hit checks what the prefix cache is said to have had at an admission: whole
-// blocks, without the last position, which is computed to sample from.
+// blocks, without the last position, which is computed to sample from. With
+// eager sharing its block may be there too.
 func (l *Laws) hit(e *sim.Event, x *life) {
 	n, most := int(e.Cached), x.prompt+e.Output-1
 	if x.replica >= 0 {
@@ -155,7 +156,7 @@ func (l *Laws) hit(e *sim.Event, x *life) {
 		if !s.shares {
 			most = 0
 		}
-		if s.blockTokens > 0 && n%s.blockTokens != 0 {
+		if s.blockTokens > 0 && n%s.blockTokens != 0 && !(s.eager && n == most) {
 			l.violate(e, "a hit of %d positions in blocks of %d", n, s.blockTokens)
 		}
 	}

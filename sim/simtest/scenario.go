@@ -98,8 +98,8 @@ func (s Scenario) String() string {
 		fmt.Fprintf(&b, ", until %v", d.until)
 	}
 	for i, r := range d.replicas {
-		fmt.Fprintf(&b, "\n  replica %d: KVBlocks %d (%d reserved) of %d tokens, MaxSeqs %d, MaxBatchTokens %d, MaxModelLen %d, PrefixCache %t, Drafts %d",
-			i, r.KVBlocks, r.ReservedBlocks, r.BlockTokens, r.MaxSeqs, r.MaxBatchTokens, r.MaxModelLen, r.PrefixCache, r.Drafts)
+		fmt.Fprintf(&b, "\n  replica %d: KVBlocks %d (%d reserved) of %d tokens, MaxSeqs %d, MaxBatchTokens %d, MaxModelLen %d, PrefixCache %t (eager %t), Drafts %d",
+			i, r.KVBlocks, r.ReservedBlocks, r.BlockTokens, r.MaxSeqs, r.MaxBatchTokens, r.MaxModelLen, r.PrefixCache, r.EagerSharing, r.Drafts)
 		if r.Drafts > 0 {
 			fmt.Fprintf(&b, " accepted %s", d.drafter)
 		}
@@ -167,6 +167,7 @@ func (s Scenario) draw() *layout {
 // drawSharing draws whether a replica has a prefix cache and drafts.
 func (d *layout) drawSharing(r *sim.Replica, rng *rand.Rand) {
 	r.PrefixCache = rng.IntN(5) < 2
+	r.EagerSharing = rng.IntN(3) == 0 && r.PrefixCache
 	if rng.IntN(3) > 0 {
 		return
 	}

@@ -14,6 +14,7 @@ type site struct {
 	blockTokens                    int  // 0 if the replica is unknown
 	perStep                        int  // tokens that a step may give a sequence
 	shares                         bool // has a prefix cache
+	eager                          bool // and shares blocks before they are computed
 
 	steps   int64
 	lastEnd sim.Time
@@ -46,7 +47,7 @@ type moment struct {
 }
 
 func newSite(cfg *sim.Config, index int) *site {
-	s := &site{seqs: math.MaxInt, budget: math.MaxInt, modelLen: math.MaxInt, blocks: math.MaxInt, perStep: math.MaxInt32, shares: true, history: []moment{{}}}
+	s := &site{seqs: math.MaxInt, budget: math.MaxInt, modelLen: math.MaxInt, blocks: math.MaxInt, perStep: math.MaxInt32, shares: true, eager: true, history: []moment{{}}}
 	if index >= len(cfg.Replicas) {
 		return s
 	}
@@ -62,7 +63,7 @@ func newSite(cfg *sim.Config, index int) *site {
 	if s.blockTokens = r.BlockTokens; s.blockTokens == 0 {
 		s.blockTokens = sim.DefaultBlockTokens
 	}
-	s.perStep, s.shares = 1+r.Drafts, r.PrefixCache
+	s.perStep, s.shares, s.eager = 1+r.Drafts, r.PrefixCache, r.EagerSharing
 	if r.PrefixCache && r.KVBlocks == 0 {
 		s.blocks = math.MaxInt32 // the cache numbers them
 	}
@@ -245,7 +246,8 @@ func (s *site) ownBlocks(b *sim.Batch, running int) int {
 }
 
 // sharedBlocks returns the blocks that a batch needs however much is shared:
-// those that its sequences write are their own, and the longest is all there.
+// those that its sequences write are their own, unless sharing is eager, and
+// the longest is all there.
 func (s *site) sharedBlocks(b *sim.Batch) int {
 	written, longest := b.Decodes, 0
 	if b.Decodes > 0 {
@@ -254,6 +256,9 @@ func (s *site) sharedBlocks(b *sim.Batch) int {
 	for _, c := range b.Prefills {
 		written += s.blocksFor(c.Context+c.Tokens) - c.Context/s.blockTokens
 		longest = max(longest, s.blocksFor(c.Context+c.Tokens))
+	}
+	if s.eager {
+		return longest
 	}
 	return max(written, longest)
 }
