@@ -172,7 +172,8 @@ type Result struct {
 	Surplus int64
 	// Switches counts the changes of role that ended.
 	Switches int64
-	// End is the instant of the last event, or Until.
+	// End is the last instant at which anything was due, with an event or
+	// without, or Until.
 	End Time
 	// Cancelled is set when the context ended the run; the counts describe
 	// what had happened until then.

@@ -73,7 +73,7 @@ func naiveRequestBatch(size int, padded, freeAtEnd bool) policy {
 			rows++
 			longest, sum = max(longest, p.pending(id)), sum+p.pending(id)
 			if freeAtEnd {
-				p.retain(id)
+				p.retain(id, false, true)
 			}
 		}
 		if padded {
@@ -228,7 +228,7 @@ func (c *chaosPass) admissions() {
 				n = 1 + c.rng.IntN(n)
 			}
 			if c.added[id] = c.add(id, n); c.added[id] && c.one(10) {
-				c.retain(id)
+				c.retain(id, c.one(3), !c.one(4))
 			}
 		}
 	}
