@@ -7,6 +7,7 @@ import "servesim/sim"
 type planner interface {
 	waiting() []int64
 	running() []int64
+	swapped() []int64
 	pending(id int64) int
 	generated(id int64) int
 	drafts(id int64) int
@@ -18,6 +19,8 @@ type planner interface {
 	add(id int64, tokens int) bool
 	addDecodes() bool
 	preempt(id int64)
+	swap(id int64) bool
+	swapIn(id int64) bool
 	reserve(id int64, tokens int) bool
 	retain(id int64, slot, blocks bool)
 	release()
@@ -37,7 +40,7 @@ type bridge struct {
 func (b *bridge) Schedule(v sim.View, p *sim.Plan) {
 	b.passes++
 	q := &bridged{v: v, p: p, seqs: map[int64]*sim.Sequence{}}
-	for _, l := range []sim.List{v.Waiting, v.Running} {
+	for _, l := range []sim.List{v.Waiting, v.Running, v.Swapped} {
 		for s := range l.All() {
 			q.seqs[s.Serial()] = s
 		}
@@ -61,6 +64,7 @@ func listed(l sim.List) (out []int64) {
 
 func (b *bridged) waiting() []int64                  { return listed(b.v.Waiting) }
 func (b *bridged) running() []int64                  { return listed(b.v.Running) }
+func (b *bridged) swapped() []int64                  { return listed(b.v.Swapped) }
 func (b *bridged) pending(id int64) int              { return b.seqs[id].Pending() }
 func (b *bridged) generated(id int64) int            { return b.seqs[id].Generated() }
 func (b *bridged) drafts(id int64) int               { return b.seqs[id].Drafts() }
@@ -70,6 +74,8 @@ func (b *bridged) isRunning(id int64) bool           { return b.seqs[id].State()
 func (b *bridged) add(id int64, tokens int) bool     { return b.p.Add(b.seqs[id], tokens) }
 func (b *bridged) addDecodes() bool                  { return b.p.AddDecodes() }
 func (b *bridged) preempt(id int64)                  { b.p.Preempt(b.seqs[id]) }
+func (b *bridged) swap(id int64) bool                { return b.p.Swap(b.seqs[id]) }
+func (b *bridged) swapIn(id int64) bool              { return b.p.SwapIn(b.seqs[id]) }
 func (b *bridged) reserve(id int64, tokens int) bool { return b.p.Reserve(b.seqs[id], tokens) }
 func (b *bridged) release()                          { b.p.Release() }
 func (b *bridged) pad(rows, promptTokens int)        { b.p.Pad(rows, promptTokens) }

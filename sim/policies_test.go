@@ -144,6 +144,7 @@ func chaos(seed uint64) policy {
 		if c.one(3) {
 			p.release()
 		}
+		c.comeBack()
 		c.decodes()
 		c.chunks()
 		for pass < calmAfter && c.one(12) && len(p.running()) > 0 {
@@ -151,6 +152,7 @@ func chaos(seed uint64) policy {
 		}
 		c.admissions()
 		if c.one(8) {
+			c.comeBack()
 			c.chunks()
 			c.decodes()
 		}
@@ -163,8 +165,9 @@ func chaos(seed uint64) policy {
 
 type chaosPass struct {
 	planner
-	rng   *rand.Rand
-	added map[int64]bool
+	rng    *rand.Rand
+	added  map[int64]bool
+	copied bool // blocks from or to the host
 }
 
 func (c *chaosPass) one(in int) bool { return c.rng.IntN(in) == 0 }
@@ -191,7 +194,7 @@ func (c *chaosPass) decodes() {
 	}
 }
 
-// evict takes a victim, mostly the youngest.
+// evict takes a victim, mostly the youngest, and recomputes or swaps it.
 func (c *chaosPass) evict() {
 	r := c.running()
 	id := r[len(r)-1]
@@ -199,7 +202,26 @@ func (c *chaosPass) evict() {
 		id = r[c.rng.IntN(len(r))]
 	}
 	delete(c.added, id)
-	c.preempt(id)
+	if c.one(2) && c.swap(id) {
+		c.copied = true
+	} else {
+		c.preempt(id)
+	}
+}
+
+// comeBack brings some of those on the host back.
+func (c *chaosPass) comeBack() {
+	for _, id := range c.swapped() {
+		switch {
+		case c.one(100):
+			c.reject(id, "chaos")
+		case c.one(3):
+		case !c.swapIn(id):
+			return
+		default:
+			c.copied = true
+		}
+	}
 }
 
 func (c *chaosPass) chunks() {
@@ -241,6 +263,9 @@ func (c *chaosPass) progress() {
 			return
 		}
 	}
+	if c.copied {
+		return
+	}
 	c.release()
 	for len(c.running()) > 0 {
 		r := c.running()
@@ -248,5 +273,7 @@ func (c *chaosPass) progress() {
 	}
 	if w := c.waiting(); len(w) > 0 {
 		c.add(w[0], min(c.pending(w[0]), c.room()))
+	} else if w := c.swapped(); len(w) > 0 {
+		c.swapIn(w[0])
 	}
 }

@@ -9,24 +9,27 @@ import (
 
 // refPass is the plan of the reference engine.
 type refPass struct {
-	e        *refEngine
-	r        *refReplica
-	left     int
-	why      sim.Refusal
-	order    []*refSeq
-	changes  []refChange
-	padRows  int
-	padTo    int
-	reserved []*refSeq
-	released bool
+	e                   *refEngine
+	r                   *refReplica
+	left                int
+	why                 sim.Refusal
+	order               []*refSeq
+	changes             []refChange
+	copiedIn, copiedOut int
+	padRows             int
+	padTo               int
+	reserved            []*refSeq
+	released            bool
 }
 
 // refChange is what a pass does to a request, told when it is over.
 type refChange struct {
-	kind   sim.Kind
-	s      *refSeq
-	reason string
-	undone bool
+	kind    sim.Kind
+	s       *refSeq
+	reason  string
+	cached  int // at that moment
+	evicted int // at that moment
+	undone  bool
 }
 
 // plan lets a replica plan until it starts a step or has nothing to change.
@@ -72,6 +75,7 @@ func serials(list []*refSeq) (out []int64) {
 
 func (p *refPass) waiting() []int64       { return serials(p.r.waiting(sim.Waiting, sim.Preempted)) }
 func (p *refPass) running() []int64       { return serials(p.r.running) }
+func (p *refPass) swapped() []int64       { return serials(p.r.swapped) }
 func (p *refPass) pending(id int64) int   { return p.find(id).pending() }
 func (p *refPass) generated(id int64) int { return p.find(id).generated }
 func (p *refPass) drafts(id int64) int    { return p.find(id).drafts }
@@ -135,7 +139,7 @@ func (p *refPass) admit(s *refSeq) {
 	p.r.ranks++
 	s.rank = p.r.ranks
 	p.r.running = append(p.r.running, s)
-	p.changes = append(p.changes, refChange{kind: sim.Admit, s: s})
+	p.changes = append(p.changes, refChange{kind: sim.Admit, s: s, cached: s.cached, evicted: s.preempted})
 }
 
 func (p *refPass) addDecodes() bool {
@@ -182,7 +186,7 @@ func (p *refPass) preempt(id int64) {
 	r.drop(s)
 	lost := s.computed
 	s.computed, s.cached = 0, 0
-	if s.admitted {
+	if s.admitted && s.from != sim.Swapped { // the host has what that one had no longer
 		for i := range p.changes {
 			if p.changes[i].s == s && p.changes[i].kind == sim.Admit {
 				p.changes[i].undone = true
@@ -192,7 +196,7 @@ func (p *refPass) preempt(id int64) {
 	} else {
 		s.state = sim.Preempted
 		p.evicted(s, lost)
-		p.changes = append(p.changes, refChange{kind: sim.Preempt, s: s})
+		p.changes = append(p.changes, refChange{kind: sim.Preempt, s: s, evicted: s.preempted})
 	}
 	s.admitted = false
 	least := refBlocks(s.req.Prompt+s.generated, r.cfg.BlockTokens)
@@ -204,6 +208,45 @@ func (p *refPass) preempt(id int64) {
 		return
 	}
 	r.enqueue(s, true)
+}
+
+// swap moves the blocks that s had before this pass to the host.
+func (p *refPass) swap(id int64) bool {
+	s, r := p.find(id), p.r
+	n := s.blocks - s.taken
+	if n > r.host || r.cfg.HostBlocks == 0 {
+		return p.refuse(sim.RefusedHost)
+	}
+	p.takeBack(s)
+	s.drafts = 0
+	s.keep, s.keepSlot = false, false
+	r.drop(s)
+	r.host -= n
+	s.host = n
+	p.copiedOut += n
+	s.state, s.admitted = sim.Swapped, false
+	p.evicted(s, 0)
+	r.swapped = append(r.swapped, s)
+	p.changes = append(p.changes, refChange{kind: sim.Preempt, s: s, reason: sim.PreemptSwap, evicted: s.preempted})
+	return true
+}
+
+// swapIn brings them back.
+func (p *refPass) swapIn(id int64) bool {
+	s, r := p.find(id), p.r
+	if p.full() {
+		return p.refuse(sim.RefusedSlots)
+	}
+	if s.host > r.free() {
+		return p.refuse(sim.RefusedMemory)
+	}
+	r.take(s.host)
+	r.host += s.host
+	p.copiedIn += s.host
+	s.blocks, s.host = s.host, 0
+	s.cached = s.computed
+	p.admit(s)
+	return true
 }
 
 // evicted counts an eviction.
@@ -283,11 +326,11 @@ func (p *refPass) commit() (changed bool) {
 		case sim.Admit:
 			if c.s.timeline.Admitted < 0 {
 				c.s.timeline.Admitted = e.now
-				e.res.PrefixHits += int64(c.s.cached)
+				e.res.PrefixHits += int64(c.cached)
 			}
-			e.tell(c.s, sim.Event{Kind: sim.Admit, Cached: int32(c.s.cached)})
+			e.tell(c.s, sim.Event{Kind: sim.Admit, Cached: int32(c.cached), Preemptions: int32(c.evicted)})
 		default:
-			e.tell(c.s, sim.Event{Kind: c.kind, Reason: c.reason})
+			e.tell(c.s, sim.Event{Kind: c.kind, Reason: c.reason, Preemptions: int32(c.evicted)})
 		}
 	}
 	e.startStep(p)

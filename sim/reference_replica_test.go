@@ -15,7 +15,9 @@ type refReplica struct {
 	cfg     sim.Replica
 	index   int
 	line    []*refSeq // that wait, in order
+	swapped []*refSeq // the first evicted first
 	running []*refSeq
+	host    int // free blocks of the host
 	cache   *kv.Cache
 	counted int // free blocks, without a cache
 	usable  int
@@ -48,7 +50,7 @@ func newRefReplica(index int, cfg sim.Replica, p policy) *refReplica {
 	if cfg.KVBlocks > 0 {
 		usable = cfg.KVBlocks - cfg.ReservedBlocks
 	}
-	r := &refReplica{cfg: cfg, index: index, counted: usable, usable: usable, policy: p}
+	r := &refReplica{cfg: cfg, index: index, counted: usable, usable: usable, host: cfg.HostBlocks, policy: p}
 	if cfg.PrefixCache {
 		total := cfg.KVBlocks
 		if total == 0 {
@@ -72,7 +74,7 @@ func (r *refReplica) waiting(states ...sim.State) (out []*refSeq) {
 
 // wants reports whether a pass could do anything.
 func (r *refReplica) wants() bool {
-	return len(r.line)+len(r.running) > 0 || r.slots+r.blocks+len(r.tables) > 0
+	return len(r.line)+len(r.swapped)+len(r.running) > 0 || r.slots+r.blocks+len(r.tables) > 0
 }
 
 // refuses returns why s can never run here, or "".
@@ -127,6 +129,7 @@ func (r *refReplica) remove(s *refSeq) {
 	same := func(o *refSeq) bool { return o == s }
 	r.running = slices.DeleteFunc(r.running, same)
 	r.line = slices.DeleteFunc(r.line, same)
+	r.swapped = slices.DeleteFunc(r.swapped, same)
 }
 
 // pending returns the positions that s has to compute before its next token.
@@ -218,17 +221,22 @@ func (r *refReplica) drop(s *refSeq) {
 		}
 	}
 	r.freeBlocks(s)
+	r.host += s.host
+	s.host = 0
 }
+
+// inLine returns how many wait for admission.
+func (r *refReplica) inLine() int { return len(r.line) + len(r.swapped) }
 
 // loads returns what routers see.
 func (e *refEngine) loads() []sim.Load {
 	var out []sim.Load
 	for _, r := range e.replicas {
-		l := sim.Load{Waiting: len(r.line), Running: len(r.running), FreeBlocks: r.free(), Blocks: math.MaxInt, Replica: r.index}
+		l := sim.Load{Waiting: r.inLine(), Running: len(r.running), FreeBlocks: r.free(), Blocks: math.MaxInt, Replica: r.index}
 		if r.cfg.KVBlocks > 0 {
 			l.Blocks = r.usable
 		}
-		for _, s := range r.line {
+		for _, s := range slices.Concat(r.line, r.swapped) {
 			l.PendingPrompt += s.req.Prompt + s.generated - s.computed
 		}
 		for _, s := range r.running {

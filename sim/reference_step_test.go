@@ -17,7 +17,7 @@ type refPart struct {
 // startStep puts what a pass has planned in flight.
 func (e *refEngine) startStep(p *refPass) {
 	r := p.r
-	r.batch = sim.Batch{}
+	r.batch = sim.Batch{SwapIn: p.copiedIn, SwapOut: p.copiedOut}
 	r.inStep = nil
 	for _, s := range p.order {
 		row := s.pending() == 1
@@ -44,7 +44,7 @@ func (e *refEngine) startStep(p *refPass) {
 	r.took = max(1, refRound(r.cfg.CostModel.StepTime(r.batch), e.window(r).Factor))
 	r.end = e.now.Add(r.took)
 	r.busy = true
-	r.nFree, r.nWait, r.nRun = r.free(), len(r.line), len(r.running)
+	r.nFree, r.nWait, r.nRun = r.free(), r.inLine(), len(r.running)
 	e.push(refPending{at: r.end, kind: refStepEnd, replica: r.index})
 }
 

@@ -28,6 +28,7 @@ type refSeq struct {
 	generated int
 	computed  int
 	blocks    int
+	host      int // blocks in host memory
 	last      sim.Time
 	timeline  sim.Timeline
 	preempted int
@@ -284,7 +285,7 @@ func (e *refEngine) finish(s *refSeq, kind sim.Kind, reason string) {
 	}
 	e.live = slices.DeleteFunc(e.live, func(o *refSeq) bool { return o == s })
 	s.state = sim.Ended
-	e.tell(s, sim.Event{Kind: kind, Reason: reason})
+	e.tell(s, sim.Event{Kind: kind, Reason: reason, Preemptions: int32(s.preempted)})
 	e.line(refTimes(s.times))
 	if e.cfg.FollowUp == nil {
 		return
@@ -294,13 +295,15 @@ func (e *refEngine) finish(s *refSeq, kind sim.Kind, reason string) {
 	}
 }
 
-func (e *refEngine) emit(s *refSeq, kind sim.Kind) { e.tell(s, sim.Event{Kind: kind}) }
+func (e *refEngine) emit(s *refSeq, kind sim.Kind) {
+	e.tell(s, sim.Event{Kind: kind, Preemptions: int32(s.preempted)})
+}
 
 // tell logs an event of a request.
 func (e *refEngine) tell(s *refSeq, v sim.Event) {
 	v.Replica = int32(s.replica)
 	v.Serial, v.ID, v.Class, v.Prompt, v.Output = s.serial, s.req.ID, s.req.Class, s.req.Prompt, s.generated
-	v.Timeline, v.Preemptions, v.GapsOver = s.timeline, int32(s.preempted), int32(s.over)
+	v.Timeline, v.GapsOver = s.timeline, int32(s.over)
 	e.record(v)
 }
 
