@@ -60,6 +60,9 @@ type Replica struct {
 	// Role is what the replica does; FirstToken is heeded with RolePrefill.
 	Role       Role
 	FirstToken FirstTokenSide
+	// Group, if it is not 0, is the number of a group of replicas that step
+	// together; see Grouper.
+	Group int
 	// Order sorts the waiting queue; nil keeps order of arrival, preempted
 	// sequences in front.
 	Order Order
@@ -80,6 +83,15 @@ type Replica struct {
 	// as soon as the step that computes them is planned. Without KVBlocks the
 	// content of every block is kept, and memory grows with it.
 	PrefixCache bool
+	// EagerSharing shares the full blocks of a prompt from its allocation on,
+	// before they are computed, as vLLM V0 does. Whoever shares one computes it
+	// too, until the step that computes it first has ended. A prompt that is all
+	// there computes its last token again. It goes with PrefixCache and one step
+	// in flight.
+	EagerSharing bool
+	// Store is looked up behind the prefix cache when a request is admitted;
+	// nil means none.
+	Store Store
 	// Drafts is the number of draft tokens proposed for each sequence after
 	// each of its tokens; 0 means no speculation. Drafter says which of them
 	// are right.
@@ -159,8 +171,8 @@ type Result struct {
 	// Drafted counts the draft tokens checked, Accepted those that became
 	// tokens of an answer.
 	Drafted, Accepted int64
-	// PrefixHits counts the positions that the prefix cache had when requests
-	// were first admitted.
+	// PrefixHits counts the positions that the prefix cache and the store had
+	// when requests were first admitted.
 	PrefixHits int64
 	// Recompute counts the positions whose KV was lost to preemptions.
 	Recompute int64
@@ -233,7 +245,7 @@ func (r *Replica) validate() error {
 		value int
 	}{
 		{"KVBlocks", r.KVBlocks}, {"HostBlocks", r.HostBlocks}, {"ReservedBlocks", r.ReservedBlocks}, {"BlockTokens", r.BlockTokens},
-		{"Drafts", r.Drafts}, {"InFlight", r.InFlight}, {"MaxSeqs", r.MaxSeqs}, {"MaxBatchTokens", r.MaxBatchTokens}, {"MaxModelLen", r.MaxModelLen},
+		{"Drafts", r.Drafts}, {"InFlight", r.InFlight}, {"Group", r.Group}, {"MaxSeqs", r.MaxSeqs}, {"MaxBatchTokens", r.MaxBatchTokens}, {"MaxModelLen", r.MaxModelLen},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf(".%s is %d", f.name, f.value)
@@ -257,6 +269,9 @@ func (r *Replica) validate() error {
 	if r.InFlight > 1 && (r.Drafts > 0 || r.Role == RolePrefill) {
 		return fmt.Errorf(".InFlight is %d with Drafts %d or RolePrefill", r.InFlight, r.Drafts)
 	}
+	if r.InFlight > 1 && r.Group > 0 {
+		return fmt.Errorf(".Group is %d with InFlight %d", r.Group, r.InFlight)
+	}
 	if r.InFlight > 1 && r.HostBlocks > 0 {
 		return fmt.Errorf(".HostBlocks is %d with InFlight %d", r.HostBlocks, r.InFlight)
 	}
@@ -274,6 +289,9 @@ func (r *Replica) validate() error {
 	}
 	if r.BlockTokens > maxBlockTokens {
 		return fmt.Errorf(".BlockTokens is %d, more than %d", r.BlockTokens, maxBlockTokens)
+	}
+	if r.EagerSharing && (!r.PrefixCache || r.InFlight > 1) {
+		return fmt.Errorf(".EagerSharing is set with PrefixCache %t and InFlight %d", r.PrefixCache, r.InFlight)
 	}
 	if r.PrefixCache && r.KVBlocks > math.MaxInt32 {
 		return fmt.Errorf(".KVBlocks is %d, more than %d, with PrefixCache", r.KVBlocks, math.MaxInt32)

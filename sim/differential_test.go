@@ -115,6 +115,7 @@ func (sc scenario) config(note func(string)) (sim.Config, []policy) {
 		r.MaxModelLen = 30 + rng.IntN(100)
 	}
 	r.PrefixCache = rng.IntN(3) == 0
+	r.EagerSharing = r.PrefixCache && rng.IntN(2) == 0
 	if r.KVBlocks > 0 && !r.PrefixCache {
 		r.HostBlocks = rng.IntN(2) * rng.IntN(2*r.KVBlocks)
 	}

@@ -32,7 +32,12 @@ type Pipeliner interface {
 }
 
 // full reports whether no further step can be planned.
-func (st *Stepper) full() bool { return st.flying == len(st.ring) }
+func (st *Stepper) full() bool {
+	if st.group != nil {
+		return st.group.flying
+	}
+	return st.flying == len(st.ring)
+}
 
 // slot makes st.step the one that the next pass plans.
 func (st *Stepper) slot() { st.step = &st.ring[(st.oldest+st.flying)%len(st.ring)] }

@@ -57,6 +57,7 @@ func newRefReplica(index int, cfg sim.Replica, p policy) *refReplica {
 			total = math.MaxInt32
 		}
 		r.cache = kv.NewCache(total, cfg.ReservedBlocks, cfg.BlockTokens)
+		r.cache.Eager = cfg.EagerSharing
 		r.usable = r.cache.Usable()
 	}
 	return r
@@ -141,17 +142,15 @@ func (s *refSeq) have() int {
 	if s.cache == nil || s.state == sim.Running || s.table.Len() > 0 || s.req.NoPrefixRead {
 		return s.computed
 	}
-	return s.cache.Lookup(s.table, s.known(), s.req.Prompt+s.generated) * s.cache.BlockTokens()
+	n := s.req.Prompt + s.generated
+	s.cache.Lookup(s.table, s.known(), n)
+	return min(s.cache.Known(s.table)*s.cache.BlockTokens(), n-1)
 }
 
-// known returns the hashes of the blocks of s. Those that drafts fill may hold
+// known returns the hashes of the blocks whose tokens are there; drafts may be
 // anything.
 func (s *refSeq) known() []kv.Hash {
-	tokens := s.req.Prompt + s.req.Output
-	if s.drafts > 0 {
-		tokens = s.req.Prompt + s.generated
-	}
-	return s.req.Prefix[:min(len(s.req.Prefix), tokens/s.cache.BlockTokens())]
+	return s.req.Prefix[:min(len(s.req.Prefix), (s.req.Prompt+s.generated)/s.cache.BlockTokens())]
 }
 
 func (r *refReplica) free() int {

@@ -66,6 +66,11 @@ func (e *refEngine) endStep(r *refReplica) {
 	tokens := 0
 	var news []refNews
 	for _, part := range r.inStep {
+		if s := part.s; s.cache != nil && s.state == sim.Running {
+			s.cache.Computed(s.table, s.computed)
+		}
+	}
+	for _, part := range r.inStep {
 		s := part.s
 		s.chunk = false
 		if part.row {

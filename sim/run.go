@@ -101,6 +101,7 @@ func newEngine(ctx context.Context, cfg *Config) *engine {
 		e.replicas[i].init(&e.hub, i, r, &e.loads[i])
 		e.replicas[i].windows = windowsOf(cfg.Windows, i)
 	}
+	e.joinGroups()
 	if cfg.FollowUp != nil {
 		e.hub.ended = e.followUp
 	}
@@ -200,6 +201,10 @@ func (e *engine) instant() {
 	}
 	// A pass may free blocks of other replicas, which then look again.
 	for i := 0; i < len(e.dirty); i++ {
+		if i == maxSameMoment {
+			e.fail(fmt.Errorf("sim: %d passes at %v without time moving, with %d requests alive", i, e.now, len(e.live)))
+			break
+		}
 		e.dirty[i].touched = false
 		e.start(e.dirty[i])
 	}
@@ -242,16 +247,13 @@ func (e *engine) openDoor() {
 
 // start lets an idle replica begin its next step.
 func (e *engine) start(st *Stepper) {
+	if st.group != nil {
+		e.startGroup(st.group)
+		return
+	}
 	flying := st.flying
 	st.begin()
-	if st.drained() {
-		e.switchRole(st)
-	}
-	if e.check {
-		if err := st.recount(); err != nil {
-			e.fail(err)
-		}
-	}
+	e.settle(st)
 	if st.flying > flying {
 		e.push(entry{at: st.step.end, kind: stepEnd, replica: st.index})
 		if st.cfg.Role == RolePrefill && e.net.link.Layers > 1 {
@@ -266,6 +268,23 @@ func (e *engine) start(st *Stepper) {
 		}
 		st.wakeAt = st.hostFree
 	}
+	e.wakeLater(st)
+}
+
+// settle looks at a replica that has planned, or could not.
+func (e *engine) settle(st *Stepper) {
+	if st.drained() {
+		e.switchRole(st)
+	}
+	if e.check {
+		if err := st.recount(); err != nil {
+			e.fail(err)
+		}
+	}
+}
+
+// wakeLater schedules the pass that an idle replica has asked for.
+func (e *engine) wakeLater(st *Stepper) {
 	if st.wakeAt != Never && st.wakeAt != st.waking {
 		st.waking = st.wakeAt
 		e.push(entry{at: st.wakeAt, kind: wakeUp, replica: st.index, serial: st.plan.number})
@@ -280,6 +299,10 @@ func (e *engine) push(x entry) {
 
 // look makes an idle replica plan at the end of the instant.
 func (e *engine) look(st *Stepper) {
+	if st.group != nil {
+		e.lookGroup(st.group)
+		return
+	}
 	if !st.full() && !st.touched {
 		st.touched = true
 		e.dirty = append(e.dirty, st)
@@ -299,6 +322,10 @@ func (e *engine) handle(x entry) {
 	switch x.kind {
 	case stepEnd:
 		st := &e.replicas[x.replica]
+		if st.group != nil {
+			e.endGroup(st.group)
+			break
+		}
 		st.finishStep()
 		e.look(st)
 	case linkEvent:

@@ -267,6 +267,11 @@ func (st *Stepper) launch(decodes bool, padPrompt int) {
 // the others.
 func (st *Stepper) fly(f *step) {
 	now := st.hub.now
+	if st.group != nil { // which knows the time when all have planned
+		f.active = true
+		st.flying++
+		return
+	}
 	host, stage, total := st.times(f.batch)
 	host, stage, total = st.windows.stretch(now, host), st.windows.stretch(now, stage), st.windows.stretch(now, total)
 	if host < 0 || stage < 0 || total < 0 || now >= Never-Time(host)-Time(total) {

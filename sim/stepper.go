@@ -51,6 +51,7 @@ type Stepper struct {
 
 	hostFree, stageFree, lastEnd Time // when the host, the first stage and the last one are done with the latest step
 
+	group   *group // nil if it steps alone
 	windows windows
 	holding bool
 	wakeAt  Time
@@ -229,6 +230,7 @@ func (st *Stepper) finishWith(outcomes []Outcome) error {
 			return err
 		}
 	}
+	st.settle()
 	st.dissolve()
 	st.land()
 	for _, a := range st.step.chunks {
