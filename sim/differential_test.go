@@ -92,11 +92,7 @@ func (sc scenario) config(note func(string)) (sim.Config, []policy) {
 	cfg := sim.Config{TokenTimes: true, Router: scheduler.LeastLoaded{}}
 	cfg.Classes = []sim.Class{{Gap: 12 * time.Microsecond}, {Priority: 1}, {Priority: 2, Gap: 30 * time.Microsecond}}
 	var policies []policy
-	r := sim.Replica{
-		CostModel: sim.CostFunc(func(b sim.Batch) time.Duration {
-			return time.Duration(5_000 + 40*b.Decodes + 3*b.Context + 700*b.PrefillTokens() + 11*b.Padding.Rows + 13*b.Padding.PromptTokens + 17*b.SwapIn + 19*b.SwapOut)
-		}),
-	}
+	r := sim.Replica{CostModel: sim.CostFunc(stepTime)}
 	r.BlockTokens, _ = sc.prefix(0, 0)
 	if rng.IntN(4) > 0 {
 		r.KVBlocks = 4 + rng.IntN(200/r.BlockTokens+8)
@@ -122,6 +118,13 @@ func (sc scenario) config(note func(string)) (sim.Config, []policy) {
 	if rng.IntN(4) == 0 {
 		r.Drafts = 1 + rng.IntN(4)
 		r.Drafter = sim.DrafterFunc(func(q sim.Query, index, drafts int) int { return (q.ID*7 + index*3) % (drafts + 1) })
+	}
+	if rng.IntN(3) == 0 {
+		r.CostModel = pipeline{rng.IntN(5), time.Duration(rng.IntN(2) * rng.IntN(12_000)), rng.IntN(2) * 9}
+	}
+	if r.Drafts == 0 && r.HostBlocks == 0 && !r.EagerSharing && rng.IntN(2) == 0 {
+		r.InFlight = 2 + rng.IntN(3)
+		r.Async = sim.Async(rng.IntN(3))
 	}
 	if rng.IntN(3) == 0 {
 		r.Order = sim.OrderFunc(scheduler.ByPriority)
@@ -153,6 +156,31 @@ func (sc scenario) config(note func(string)) (sim.Config, []policy) {
 		cfg.FollowUp = nextTurn
 	}
 	return cfg, policies
+}
+
+func stepTime(b sim.Batch) time.Duration {
+	return time.Duration(5_000 + 40*b.Decodes + 3*b.Context + 700*b.PrefillTokens() + 11*b.Padding.Rows + 13*b.Padding.PromptTokens + 17*b.SwapIn + 19*b.SwapOut)
+}
+
+// pipeline takes stepTime on the device, in so many stages; 0 means that any
+// number of steps overlap.
+type pipeline struct {
+	stages int
+	host   time.Duration
+	prompt int // host time per prompt position
+}
+
+func (p pipeline) StepTime(b sim.Batch) time.Duration {
+	host, _, total := p.PipelineTime(b)
+	return host + total
+}
+
+func (p pipeline) PipelineTime(b sim.Batch) (host, stage, total time.Duration) {
+	total = stepTime(b)
+	if p.stages > 0 {
+		stage = total / time.Duration(p.stages)
+	}
+	return p.host + time.Duration(p.prompt*b.PrefillTokens()), stage, total
 }
 
 // noted is a router that notes what it sees and says.

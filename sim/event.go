@@ -133,7 +133,7 @@ type Event struct {
 type Timeline struct {
 	Arrival    Time // intended arrival at the front door
 	Queued     Time // joined a replica's queue
-	Admitted   Time // first admission: start of the step with its first chunk
+	Admitted   Time // first admission: the step with its first chunk was planned
 	PrefillEnd Time // end of the step that completed the prompt
 	FirstToken Time
 }

@@ -144,6 +144,9 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 		return p.refuse(RefusedTokens)
 	}
 	have, need := s.have(), p.Need(s, tokens)
+	if st.hopelessSoon(s) {
+		return p.refuse(RefusedMemory)
+	}
 	if pending == 1 && s.state == Running && s.pass.admitted != p.number && !st.canTouch(need, need) || !st.memory.grow(s, tokens, need) {
 		return p.refuse(RefusedMemory)
 	}
@@ -241,12 +244,14 @@ func (p *Plan) addEachDecode() bool {
 // Preempt evicts a running sequence for recomputation: its blocks are free at
 // once, what the plan gave it comes back, and it waits at the head of the
 // queue, or at its place if the replica has an Order. It keeps the tokens it
-// has generated. It may be added again in the same pass; a loop over Running
+// has generated, and gets those in flight that come while it waits. It may be added again in the same pass; a loop over Running
 // that does so meets it again at the end, and may never end itself. What others
 // of the pass share of its planned blocks counts as computed, as in vLLM.
 //
 // A sequence that could not go on even alone, because prompt and generated
-// tokens need more blocks than there are, ends with RejectOutOfKV.
+// tokens need more blocks than there are, ends with RejectOutOfKV. One that could
+// not with its tokens in flight is not admitted before they have come: it ends
+// then.
 func (p *Plan) Preempt(s *Sequence) {
 	p.check()
 	st := p.st
@@ -273,7 +278,7 @@ func (p *Plan) Preempt(s *Sequence) {
 		st.hub.preempted(st, s, lost)
 		p.changes = append(p.changes, change{kind: Preempt, s: s, preempted: s.preempted})
 	}
-	if st.hopeless(s) {
+	if st.hopeless(s, 0) {
 		p.changes = append(p.changes, change{kind: Reject, s: s, reason: RejectOutOfKV})
 		st.letGo(s, Reject)
 		s.state = Ended

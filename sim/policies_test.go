@@ -31,7 +31,7 @@ func naiveChunked(p planner, _ int) {
 	}
 	calm := naiveDecode(p)
 	for _, id := range p.running() {
-		if decoding[id] {
+		if decoding[id] || p.pending(id) == 0 {
 			continue
 		}
 		if n := min(p.pending(id), p.room()); n == 0 || !p.add(id, n) {
@@ -265,6 +265,11 @@ func (c *chaosPass) progress() {
 	}
 	if c.copied {
 		return
+	}
+	for _, id := range c.running() {
+		if c.pending(id) == 0 {
+			return // its token is in flight
+		}
 	}
 	c.release()
 	for len(c.running()) > 0 {

@@ -32,17 +32,28 @@ type refChange struct {
 	undone  bool
 }
 
-// plan lets a replica plan until it starts a step or has nothing to change.
+// plan lets a replica plan until it starts a step or has nothing to change. With
+// several in flight, the next is planned when the host is free again.
 func (e *refEngine) plan(r *refReplica) {
 	if w := e.window(r); w.Pause {
 		e.push(refPending{at: w.To, kind: refWakeUp, replica: r.index, pass: r.passes})
 		return
 	}
-	for again := true; again && !r.busy && r.wants(); {
-		r.passes++
-		pass := &refPass{e: e, r: r, left: refMax(r.cfg.MaxBatchTokens)}
-		r.policy(pass, r.passes)
-		again = pass.commit()
+	flying := len(r.flying)
+	if r.cfg.InFlight < 2 || r.hostFree <= e.now {
+		for again := true; again && len(r.flying) == flying && r.wants(); {
+			r.passes++
+			pass := &refPass{e: e, r: r, left: refMax(r.cfg.MaxBatchTokens)}
+			r.policy(pass, r.passes)
+			again = pass.commit()
+		}
+	}
+	switch {
+	case r.full():
+	case r.hostFree > e.now:
+		e.push(refPending{at: r.hostFree, kind: refWakeUp, replica: r.index, pass: r.passes})
+	case len(r.flying) > flying:
+		e.touch(r)
 	}
 }
 
@@ -118,6 +129,9 @@ func (p *refPass) add(id int64, tokens int) bool {
 		return p.refuse(sim.RefusedTokens)
 	}
 	have, n := s.have(), r.need(s, tokens)
+	if more := r.aloft(s); s.state == sim.Preempted && more > 0 && r.hopeless(s, more) {
+		return p.refuse(sim.RefusedMemory)
+	}
 	if n > r.free() || p.touched(s) && r.free() < 1 {
 		return p.refuse(sim.RefusedMemory)
 	}
@@ -181,7 +195,7 @@ func (p *refPass) preempt(id int64) {
 		s.cache.Unregister(s.table, s.computed)
 	}
 	p.takeBack(s)
-	s.drafts = 0
+	s.drafts, s.expected = 0, 0
 	s.keep, s.keepSlot = false, false
 	r.drop(s)
 	lost := s.computed
@@ -199,11 +213,7 @@ func (p *refPass) preempt(id int64) {
 		p.changes = append(p.changes, refChange{kind: sim.Preempt, s: s, evicted: s.preempted})
 	}
 	s.admitted = false
-	least := refBlocks(s.req.Prompt+s.generated, r.cfg.BlockTokens)
-	if r.cfg.Growth == sim.TouchedGrowth && r.free() == r.usable {
-		least++
-	}
-	if least > r.usable {
+	if r.hopeless(s, 0) {
 		p.changes = append(p.changes, refChange{kind: sim.Reject, s: s, reason: sim.RejectOutOfKV})
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"time"
 
 	"servesim/sim"
 	"servesim/sim/kv"
@@ -29,14 +28,8 @@ type refReplica struct {
 	last    int // and behind
 	steps   int64
 
-	busy   bool
-	end    sim.Time
-	took   time.Duration
-	batch  sim.Batch
-	inStep []refPart
-	nFree  int
-	nWait  int
-	nRun   int
+	flying                       []*refStep // the oldest first
+	hostFree, stageFree, lastEnd sim.Time   // when the host, the first stage and the last one are done with the latest step
 
 	policy policy
 	passes int
@@ -78,6 +71,9 @@ func (r *refReplica) wants() bool {
 	return len(r.line)+len(r.swapped)+len(r.running) > 0 || r.slots+r.blocks+len(r.tables) > 0
 }
 
+// full reports whether no further step may be planned.
+func (r *refReplica) full() bool { return len(r.flying) >= max(1, r.cfg.InFlight) }
+
 // refuses returns why s can never run here, or "".
 func (r *refReplica) refuses(s *refSeq) string {
 	switch {
@@ -89,9 +85,31 @@ func (r *refReplica) refuses(s *refSeq) string {
 	return ""
 }
 
+// hopeless reports whether s, which was evicted, could not go on even alone with
+// so many tokens more.
+func (r *refReplica) hopeless(s *refSeq, more int) bool {
+	least := refBlocks(s.req.Prompt+s.generated+more, r.cfg.BlockTokens)
+	if r.cfg.Growth == sim.TouchedGrowth && r.free()+s.blocks == r.usable {
+		least++
+	}
+	return least > r.usable
+}
+
+// aloft returns the tokens of s that are in flight.
+func (r *refReplica) aloft(s *refSeq) (n int) {
+	for _, f := range r.flying {
+		for _, part := range f.parts {
+			if part.s == s && part.samples {
+				n = max(n, part.token+1-s.generated)
+			}
+		}
+	}
+	return n
+}
+
 // own makes s one of this replica's: its length, its hashes.
 func (r *refReplica) own(s *refSeq) {
-	s.replica = r.index
+	s.home = r
 	s.output, s.reason = s.req.Output, sim.FinishStop
 	if m := s.req.MaxOutput; m > 0 && m <= s.output {
 		s.output, s.reason = m, sim.FinishLength
@@ -133,8 +151,17 @@ func (r *refReplica) remove(s *refSeq) {
 	r.swapped = slices.DeleteFunc(r.swapped, same)
 }
 
-// pending returns the positions that s has to compute before its next token.
-func (s *refSeq) pending() int { return s.req.Prompt + s.generated - s.have() }
+// pending returns the positions that s has to compute before its next token,
+// or before the next that does not depend on one in flight.
+func (s *refSeq) pending() int {
+	if s.expected > 0 && s.home.cfg.Async == sim.AsyncExact {
+		most := max(1, refMax(s.home.cfg.MaxModelLen)-s.req.Prompt)
+		if s.generated+s.expected >= min(most, refMax(s.req.MaxOutput)) {
+			return 0
+		}
+	}
+	return s.req.Prompt + s.generated + s.expected - s.have()
+}
 
 // have returns what needs no computation. The prefix cache is the one part
 // that both engines use: package kv tests it against a naive model.
@@ -239,7 +266,7 @@ func (e *refEngine) loads() []sim.Load {
 			l.PendingPrompt += s.req.Prompt + s.generated - s.computed
 		}
 		for _, s := range r.running {
-			if s.pending() > 1 || s.chunk {
+			if s.pending() > 1 || s.chunk && r.cfg.InFlight < 2 {
 				l.PendingPrompt += s.pending()
 			}
 		}

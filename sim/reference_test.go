@@ -19,7 +19,7 @@ import (
 type refSeq struct {
 	req       sim.Request
 	serial    int64
-	replica   int
+	home      *refReplica // nil at the front door
 	state     sim.State
 	rank      int
 	turn      int
@@ -37,6 +37,8 @@ type refSeq struct {
 	keepSlot  bool
 	keep      bool // its blocks
 	times     []sim.Time
+
+	expected int // tokens in flight that the scheduler counts on
 
 	// of the current pass
 	tokens   int
@@ -151,7 +153,7 @@ func (e *refEngine) planAll() {
 
 // touch makes a replica plan at the end of the instant, if it can.
 func (e *refEngine) touch(r *refReplica) {
-	if !r.busy && !slices.Contains(e.dirty, r) {
+	if !r.full() && !slices.Contains(e.dirty, r) {
 		e.dirty = append(e.dirty, r)
 	}
 }
@@ -187,10 +189,9 @@ func (e *refEngine) happen(p refPending) {
 		if s.state == sim.Ended || p.kind == refAbortFirst && s.timeline.FirstToken >= 0 {
 			return
 		}
-		if s.replica >= 0 {
-			r := e.replicas[s.replica]
-			r.drop(s)
-			e.touch(r)
+		if s.home != nil {
+			s.home.drop(s)
+			e.touch(s.home)
 		}
 		e.finish(s, sim.Abort, "")
 	case refArrival:
@@ -210,7 +211,7 @@ func (e *refEngine) happen(p refPending) {
 func (e *refEngine) arrive(r sim.Request) {
 	e.serial++
 	e.res.Arrived++
-	s := &refSeq{req: r, serial: e.serial, replica: -1, last: -1, state: sim.Deferred, table: new(kv.Table),
+	s := &refSeq{req: r, serial: e.serial, last: -1, state: sim.Deferred, table: new(kv.Table),
 		timeline: sim.Timeline{Arrival: r.Arrival, Queued: -1, Admitted: -1, PrefillEnd: -1, FirstToken: -1}}
 	reason := ""
 	switch {
@@ -301,7 +302,10 @@ func (e *refEngine) emit(s *refSeq, kind sim.Kind) {
 
 // tell logs an event of a request.
 func (e *refEngine) tell(s *refSeq, v sim.Event) {
-	v.Replica = int32(s.replica)
+	v.Replica = -1
+	if s.home != nil {
+		v.Replica = int32(s.home.index)
+	}
 	v.Serial, v.ID, v.Class, v.Prompt, v.Output = s.serial, s.req.ID, s.req.Class, s.req.Prompt, s.generated
 	v.Timeline, v.GapsOver = s.timeline, int32(s.over)
 	e.record(v)
