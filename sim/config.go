@@ -80,8 +80,9 @@ type Replica struct {
 	Growth Growth
 	// PrefixCache shares blocks between requests that have a Prefix, and keeps
 	// their content until it is overwritten. Blocks of a prompt can be found
-	// as soon as the step that computes them is planned. Without KVBlocks the
-	// content of every block is kept, and memory grows with it.
+	// as soon as the step that computes them is planned, those of an answer when
+	// all tokens are known too. Without KVBlocks the content of every block is
+	// kept, and memory grows with it.
 	PrefixCache bool
 	// EagerSharing shares the full blocks of a prompt from its allocation on,
 	// before they are computed, as vLLM V0 does. Whoever shares one computes it
@@ -179,12 +180,13 @@ type Result struct {
 	// Transfers counts the pulls that ended, Transferred the positions whose KV
 	// they brought.
 	Transfers, Transferred int64
-	// Surplus counts the decode positions and prompts that steps computed for
-	// requests that had ended when the step did.
+	// Surplus counts the decode positions and prompts that steps of replicas with
+	// several in flight computed for requests that had ended when the step did.
 	Surplus int64
 	// Switches counts the changes of role that ended.
 	Switches int64
-	// End is the instant of the last event, or Until.
+	// End is the last instant at which anything was due, with an event or
+	// without, or Until.
 	End Time
 	// Cancelled is set when the context ended the run; the counts describe
 	// what had happened until then.

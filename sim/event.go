@@ -121,9 +121,9 @@ type Event struct {
 	Batch      *Batch        // nil but for StepEnd
 	Gaps       []GapGroup    // gaps between tokens that ended with this step
 	Tokens     int32         // tokens sampled by this step, first tokens included
-	Cached     int32         // Admit: positions that it had without computing them: found in the prefix cache, or transferred
+	Cached     int32         // Admit: positions that it had without computing them: found in the prefix cache, transferred or swapped in
 	FreeBlocks int           // KV blocks free while the step ran
-	Waiting    int32         // sequences waiting when the step started
+	Waiting    int32         // sequences in line when the step started, as in Load
 	Running    int32         // sequences running when the step started
 	seq        *Sequence
 }
@@ -133,7 +133,7 @@ type Event struct {
 type Timeline struct {
 	Arrival    Time // intended arrival at the front door
 	Queued     Time // joined a replica's queue
-	Admitted   Time // first admission: start of the step with its first chunk
+	Admitted   Time // first admission: the step with its first chunk was planned
 	PrefillEnd Time // end of the step that completed the prompt
 	FirstToken Time
 }

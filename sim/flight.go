@@ -25,7 +25,10 @@ const (
 // before it can start, in the first stage of a pipeline before the next step
 // can enter it, and from its start to its end. With one batch in flight a step
 // takes host and total; with more, the host prepares one while the device
-// computes another. The results obey what is said of StepTime.
+// computes another: a step starts when the host has prepared it and the first
+// stage is free, which it is stage after the start of the step before; it ends
+// total later, but not before stage after the end of that step. The results obey
+// what is said of StepTime, but host and stage may be zero.
 type Pipeliner interface {
 	CostModel
 	PipelineTime(b Batch) (host, stage, total time.Duration)
@@ -120,8 +123,33 @@ func (st *Stepper) arrive(a *assignment) (tokens int) {
 		st.load.PendingPrompt++
 	}
 	st.sampleAlone(s)
-	if s.generated >= s.output {
+	switch {
+	case s.generated >= s.output:
 		st.finished(s)
+	case s.state != Running && st.hopeless(s, 0):
+		st.finished(s)
+		s.touch |= touchOutOfKV
 	}
 	return 1
+}
+
+// hopelessSoon reports whether s waits and could not go on even alone when the
+// tokens in flight have come, so that admitting it would only make it compute
+// them again and again.
+func (st *Stepper) hopelessSoon(s *Sequence) bool {
+	if s.state != Preempted || len(st.ring) == 1 || !st.hopeless(s, len(st.ring)) {
+		return false
+	}
+	more := 0
+	for i := range st.flying {
+		f := &st.ring[(st.oldest+i)%len(st.ring)]
+		for _, l := range [][]assignment{f.chunks, f.rows} {
+			for _, a := range l {
+				if a.s == s && a.serial == s.serial && a.samples {
+					more = max(more, a.at+1-s.req.Prompt-s.generated)
+				}
+			}
+		}
+	}
+	return more > 0 && st.hopeless(s, more)
 }

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"servesim/scheduler"
 	"servesim/sim"
+	"servesim/sim/kv"
 )
 
 // staged takes host time, and from the start of a step to its end; the next
@@ -144,5 +146,48 @@ func TestInFlightAccounts(t *testing.T) {
 	}
 	if preemptions == 0 || surplus == 0 || aborted == 0 || late == 0 {
 		t.Error(fmt.Sprint("nothing tested: ", preemptions, surplus, aborted, late))
+	}
+}
+
+// A request that needs more memory than there is ends so, also if its tokens
+// come after it was preempted; one that just fits completes, although nobody
+// knows that the token in flight is its last.
+func TestInFlightOutOfMemory(t *testing.T) {
+	for _, async := range []sim.Async{sim.NotAsync, sim.AsyncExact, sim.AsyncSurplus} {
+		for _, s := range []sim.Scheduler{scheduler.ChunkedPrefill{}, scheduler.Continuous{}} {
+			for _, n := range []int{2, 4} {
+				cfg := inFlight(n, async, staged{0, ms, ms})
+				r := &cfg.Replicas[0]
+				r.Scheduler, r.KVBlocks, r.BlockTokens = s, 3, 4
+				_, log, res := tokens(t, cfg, []sim.Request{{ID: 1, Prompt: 5, Output: 9}, {ID: 2, Prompt: 5, Output: 8}})
+				if res.Completed != 1 || res.Rejected != 1 || res.Tokens != 16 || !strings.Contains(strings.Join(log, "\n"), "reject #1 id 1 out_of_kv: 8 tokens") {
+					t.Errorf("%T, %d in flight, Async %d: %+v\n%s", s, n, async, res, strings.Join(log, "\n"))
+				}
+			}
+		}
+	}
+}
+
+// The second block of request 1 is planned at 3 ms with its last token in flight.
+// Nobody knows its hash before that token comes.
+func TestTokensInFlightHaveNoHash(t *testing.T) {
+	chain := []kv.Hash{1, 2}
+	for at, cached := range map[int]int32{3: 4, 4: 8} {
+		cfg := inFlight(2, sim.AsyncExact, staged{0, ms, ms})
+		r := &cfg.Replicas[0]
+		r.Scheduler, r.BlockTokens, r.PrefixCache = scheduler.ChunkedPrefill{}, 4, true
+		var got int32
+		cfg.Observers = []sim.Observer{sim.ObserverFunc(func(e sim.Event) {
+			if e.Kind == sim.Admit && e.ID == 2 {
+				got = e.Cached
+			}
+		})}
+		tokens(t, cfg, []sim.Request{
+			{ID: 1, Prompt: 4, Output: 9, Prefix: chain, PrefixBlock: 4},
+			{ID: 2, Arrival: millisecond(at), Prompt: 9, Output: 1, Prefix: chain, PrefixBlock: 4},
+		})
+		if got != cached {
+			t.Errorf("at %d ms %d positions are cached, want %d", at, got, cached)
+		}
 	}
 }

@@ -138,12 +138,9 @@ type StoreFunc func(q Query, hit int) int
 func (f StoreFunc) Match(q Query, hit int) int { return f(q, hit) }
 
 // knownChain returns the hashes of s without those of blocks that drafts would
-// fill, which may be wrong.
+// fill, which may be wrong, or tokens in flight, which nobody knows.
 func (s *Sequence) knownChain() []kv.Hash {
-	if s.drafts == 0 {
-		return s.chain
-	}
-	return s.chain[:min(len(s.chain), (s.req.Prompt+s.generated)/s.home.limits.BlockTokens)]
+	return s.chain[:min(len(s.chain), (s.req.Prompt+s.Generated())/s.home.limits.BlockTokens)]
 }
 
 // growDecodes takes a block for each hashed decode whose next position needs

@@ -49,10 +49,13 @@ type assignment struct {
 }
 
 // change is an admission, preemption or rejection. s is nil if it was undone.
+// The counts are those of that moment: more may happen to s in the same pass.
 type change struct {
-	kind   Kind
-	s      *Sequence
-	reason string
+	kind      Kind
+	s         *Sequence
+	reason    string
+	cached    int
+	preempted int32
 }
 
 // passMarks is what the pass with this number did to a sequence.
@@ -141,12 +144,15 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 		return p.refuse(RefusedTokens)
 	}
 	have, need := s.have(), p.Need(s, tokens)
+	if st.hopelessSoon(s) {
+		return p.refuse(RefusedMemory)
+	}
 	if pending == 1 && s.state == Running && s.pass.admitted != p.number && !st.canTouch(need, need) || !st.memory.grow(s, tokens, need) {
 		return p.refuse(RefusedMemory)
 	}
 	if waiting {
-		p.admit(s)
-		s.computed, s.cached = have, have
+		p.admit(s, have)
+		s.computed = have
 	}
 	p.room -= tokens
 	p.mark(s, tokens, need, len(p.adds))
@@ -168,21 +174,29 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 func (p *Plan) AddDecodes() bool {
 	p.check()
 	st := p.st
-	if p.all {
-		return true
+	rows, need := 0, 0
+	fresh, freshNeed := 0, 0 // of those admitted in this pass
+	if !p.all {              // else only what has come back since
+		rows = st.cohort.n - p.members
+		need = st.cohort.crossing[st.cohort.phase] - p.taken
 	}
-	rows := st.cohort.n - p.members
-	need := st.cohort.crossing[st.cohort.phase] - p.taken
 	for s := st.parked.first; s != nil; s = s.links[slotActivity].next {
 		if s.Pending() == 1 && !p.planned(s) {
 			rows += 1 + s.Drafts()
-			need += p.Need(s, 1+s.Drafts())
+			n := p.Need(s, 1+s.Drafts())
+			need += n
+			if s.pass.admitted == p.number {
+				fresh, freshNeed = fresh+1+s.Drafts(), freshNeed+n
+			}
 		}
+	}
+	if p.all && rows == 0 {
+		return true
 	}
 	if rows > p.room {
 		return p.refuse(RefusedTokens)
 	}
-	if need > st.memory.Free() || rows > 0 && !st.canTouch(need, p.lastNeed()) {
+	if need > st.memory.Free() || rows > fresh && !st.canTouch(need-freshNeed, p.lastNeed()) {
 		return p.refuse(RefusedMemory)
 	}
 	if st.hub.check {
@@ -195,20 +209,22 @@ func (p *Plan) AddDecodes() bool {
 		}
 	}
 	st.memory.Take(need)
-	p.all, p.allAt = true, len(p.adds)
+	if !p.all {
+		p.all, p.allAt = true, len(p.adds)
+	}
 	p.room -= rows
 	p.decodes += rows
 	return true
 }
 
 // lastNeed returns the blocks that the youngest decode lacks that is not in
-// the plan yet.
+// the plan yet and ran before this pass.
 func (p *Plan) lastNeed() int {
 	if p.st.cfg.Growth == ExactGrowth {
 		return 0
 	}
 	for s := p.st.running.last; s != nil; s = s.links[slotPlace].prev {
-		if s.Pending() == 1 && !p.planned(s) {
+		if s.Pending() == 1 && !p.planned(s) && s.pass.admitted != p.number {
 			return p.Need(s, 1+s.Drafts())
 		}
 	}
@@ -228,12 +244,14 @@ func (p *Plan) addEachDecode() bool {
 // Preempt evicts a running sequence for recomputation: its blocks are free at
 // once, what the plan gave it comes back, and it waits at the head of the
 // queue, or at its place if the replica has an Order. It keeps the tokens it
-// has generated. It may be added again in the same pass; a loop over Running
+// has generated, and gets those in flight that come while it waits. It may be added again in the same pass; a loop over Running
 // that does so meets it again at the end, and may never end itself. What others
 // of the pass share of its planned blocks counts as computed, as in vLLM.
 //
 // A sequence that could not go on even alone, because prompt and generated
-// tokens need more blocks than there are, ends with RejectOutOfKV.
+// tokens need more blocks than there are, ends with RejectOutOfKV. One that could
+// not with its tokens in flight is not admitted before they have come: it ends
+// then.
 func (p *Plan) Preempt(s *Sequence) {
 	p.check()
 	st := p.st
@@ -258,9 +276,9 @@ func (p *Plan) Preempt(s *Sequence) {
 		s.preempted++
 		s.evictions++
 		st.hub.preempted(st, s, lost)
-		p.changes = append(p.changes, change{kind: Preempt, s: s})
+		p.changes = append(p.changes, change{kind: Preempt, s: s, preempted: s.preempted})
 	}
-	if st.hopeless(s) {
+	if st.hopeless(s, 0) {
 		p.changes = append(p.changes, change{kind: Reject, s: s, reason: RejectOutOfKV})
 		st.letGo(s, Reject)
 		s.state = Ended
@@ -359,12 +377,13 @@ func (p *Plan) mark(s *Sequence, tokens, blocks, index int) {
 	s.pass.added, s.pass.tokens, s.pass.blocks, s.pass.index = p.number, tokens, blocks, index
 }
 
-// admit moves s from the queue to the running sequences.
-func (p *Plan) admit(s *Sequence) {
+// admit moves s from the queue to the running sequences. It has so many
+// positions without computing them.
+func (p *Plan) admit(s *Sequence, cached int) {
 	p.st.dequeue(s)
 	s.pass.admitted, s.pass.from, s.pass.change = p.number, s.state, len(p.changes)
-	p.changes = append(p.changes, change{kind: Admit, s: s})
-	s.state = Running
+	p.changes = append(p.changes, change{kind: Admit, s: s, cached: cached, preempted: s.preempted})
+	s.state, s.cached = Running, cached
 	p.st.run(s)
 }
 

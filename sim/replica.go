@@ -116,10 +116,11 @@ func (st *Stepper) wanted() bool {
 	return st.waiting.n > 0 || st.swapped.n > 0 || st.remote.n > 0 || st.coming.n > 0
 }
 
-// hopeless reports whether s, just evicted, could not go on even alone.
-func (st *Stepper) hopeless(s *Sequence) bool {
-	need := st.memory.Blocks(s.req.Prompt + s.generated)
-	if st.cfg.Growth == TouchedGrowth && st.memory.Owned() == 0 {
+// hopeless reports whether s, which was evicted, could not go on even alone with
+// so many tokens more than it has.
+func (st *Stepper) hopeless(s *Sequence, more int) bool {
+	need := st.memory.Blocks(s.req.Prompt + s.generated + more)
+	if st.cfg.Growth == TouchedGrowth && st.memory.Owned() == s.Blocks() {
 		need++ // it was alone, and no decode is possible with every block taken
 	}
 	return need > st.memory.Usable() && !st.cfg.Strict

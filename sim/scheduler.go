@@ -77,7 +77,7 @@ type Router interface {
 
 // Load is what a router or an admission policy knows of a replica.
 type Load struct {
-	Waiting int // sequences in line, those whose KV is elsewhere or on the way included
+	Waiting int // sequences in line, those whose KV is elsewhere, on the way or in host memory included
 	Running int // sequences admitted
 	// PendingPrompt are positions that are not computed yet, queued or
 	// running, those to compute again included, and those that the prefix

@@ -14,6 +14,7 @@ const (
 	touchStop    // ended by an outcome before its length
 	touchPrompt  // its prompt is complete, and another replica samples its first token
 	touchHandoff // another replica decodes it
+	touchOutOfKV // it waits and could not go on even alone
 )
 
 // finishStep ends the step in flight: tokens, gaps, ends of requests.
@@ -184,6 +185,10 @@ func (st *Stepper) announceTokens(s *Sequence) {
 		st.hub.engine.handOver(s)
 	}
 	if done&touchFinish == 0 {
+		return
+	}
+	if done&touchOutOfKV != 0 {
+		st.leave(s, Reject, RejectOutOfKV)
 		return
 	}
 	_, reason := s.req.length(st.limits.MaxModelLen)

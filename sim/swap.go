@@ -4,7 +4,9 @@ import "fmt"
 
 // Swap evicts a running sequence to host memory: its KV blocks are free at
 // once, its positions stay computed, and it stands in View.Swapped until
-// SwapIn. What the plan gave it comes back. The copies go with the step
+// SwapIn. What the plan gave it comes back, but for an admission: one that has
+// just been admitted goes too. All blocks that it had before are copied, also
+// those reserved; its drafts are dropped. The copies go with the step
 // (Batch.SwapOut). It returns false, and changes nothing, if the host has too
 // few blocks.
 func (p *Plan) Swap(s *Sequence) bool {
@@ -13,13 +15,7 @@ func (p *Plan) Swap(s *Sequence) bool {
 	if s.home != st || s.state != Running {
 		panic(fmt.Sprintf("sim: Plan.Swap of sequence %d, which is %v", s.serial, s.state))
 	}
-	blocks := s.Blocks()
-	if s.pass.added == p.number {
-		blocks -= s.pass.blocks * one(s.member.in)
-	}
-	if p.all && s.pass.added != p.number && st.cohort.crossesNow(s) {
-		blocks--
-	}
+	blocks := s.Blocks() // without what this pass has taken for it
 	if st.cfg.HostBlocks == 0 || !st.host.Take(blocks) {
 		return p.refuse(RefusedHost)
 	}
@@ -31,13 +27,14 @@ func (p *Plan) Swap(s *Sequence) bool {
 	s.evictions++
 	p.swapOut += blocks
 	st.hub.preempted(st, s, 0)
-	p.changes = append(p.changes, change{kind: Preempt, s: s, reason: PreemptSwap})
+	p.changes = append(p.changes, change{kind: Preempt, s: s, reason: PreemptSwap, preempted: s.preempted})
 	st.enqueue(s, false)
 	return true
 }
 
-// SwapIn brings a swapped sequence back: it runs again, with the blocks that
-// its positions need, and can be added. It returns false, and changes nothing,
+// SwapIn brings a swapped sequence back: it runs again, with as many blocks as
+// it had, and can be added. The copies go with the step (Batch.SwapIn), also if
+// it is evicted again in the same pass. It returns false, and changes nothing,
 // if slots or KV blocks are short.
 func (p *Plan) SwapIn(s *Sequence) bool {
 	p.check()
@@ -51,10 +48,10 @@ func (p *Plan) SwapIn(s *Sequence) bool {
 	case !st.memory.Take(s.hostBlocks):
 		return p.refuse(RefusedMemory)
 	}
-	p.admit(s)
+	p.admit(s, s.computed)
 	st.host.Give(s.hostBlocks)
 	p.swapIn += s.hostBlocks
-	s.blocks, s.hostBlocks, s.cached = s.hostBlocks, 0, s.computed
+	s.blocks, s.hostBlocks = s.hostBlocks, 0
 	if s.Pending() > 1 {
 		st.prefilling.pushBack(s)
 		st.load.PendingPrompt += s.Pending()
