@@ -1,5 +1,5 @@
 // Package scheduler holds policies for the engine in package sim: schedulers,
-// admission, routers and orders.
+// deployments, admission, routers and orders.
 //
 //	             prompts                beside decodes   memory
 //	RequestBatch whole, batch by batch  never            reserved for the longest output
@@ -19,6 +19,12 @@
 //
 //	VariableDrafts in chunks            always           as needed; checks as many drafts as pay
 //
+// Deployments fill a sim.Config with replicas and what routes between them:
+//
+//	Colocated      each replica computes prompts and decodes
+//	Disaggregated  prefill pool ══ KV over a link ══► decode pool, by Pull
+//	Dynamic        the same, and LoadThreshold or WorkRatio moves replicas
+//
 //	arrivals ─► QueueLimit · Deadline · TokenBucket (All)
 //	         ─► RoundRobin · LeastLoaded · LeastPending · TwoChoices · PrefixAffinity · PrefixHash
 //	            within PrefillPool · DecodePool · Conditional · Subset · ByClass · Stale
@@ -29,8 +35,11 @@
 // read vllm1.go, then vllm0.go, sarathi.go and
 // vllm0chunked.go; watermark.go has their admission test. admission.go with
 // tokenbucket.go, router.go with leastpending.go, stale.go and byclass.go, and
-// order.go stand by themselves. pool.go and conditional.go route between replicas
-// with roles, prefixaffinity.go and prefixhash.go by what prompts begin with.
+// order.go stand by themselves. deployment.go with pull.go is about replicas with
+// roles, roles.go and workratio.go about those that change them. pool.go and
+// conditional.go route
+// between replicas with roles, prefixaffinity.go and prefixhash.go by what prompts
+// begin with.
 //
 // VLLM0, VLLM0Chunked, Sarathi and Alternating belong to engines that want a free
 // block for every decode: give their replicas [sim.TouchedGrowth]. A prompt with
