@@ -45,7 +45,7 @@ type Disaggregated struct {
 	// PrefillReplica and DecodeReplica make the i-th replica of all, prefill
 	// replicas first, with a scheduler of its own. A nil DecodeReplica means
 	// PrefillReplica. Schedulers of the decode pool that do not pull
-	// themselves, as [Pull] and [VLLM1] do, are put into a Pull.
+	// themselves, as [Pull], [VLLM1] and [DistServe] do, are put into a Pull.
 	PrefillReplica, DecodeReplica func(i int) sim.Replica
 	// Headroom is that of [Pull].
 	Headroom float64
@@ -138,7 +138,7 @@ func replicas(name string, list []sim.Replica, n int, replica func(int) sim.Repl
 // pulling returns a scheduler that fetches what other replicas have computed.
 func pulling(s sim.Scheduler, headroom float64) sim.Scheduler {
 	switch s.(type) {
-	case nil, Pull, *Pull, VLLM1, *VLLM1:
+	case nil, Pull, *Pull, VLLM1, *VLLM1, DistServe, *DistServe:
 		return s
 	}
 	return Pull{Scheduler: s, Headroom: headroom}

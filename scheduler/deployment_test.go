@@ -114,6 +114,11 @@ func TestDeploymentsFillAConfig(t *testing.T) {
 		}}, []string{
 			"prefill 1 scheduler.ChunkedPrefill first 0", "decode 0 scheduler.VLLM1 first 0",
 			"*scheduler.Conditional scheduler_test.fixed link true roles <nil> 0s, 1 observers"}},
+		{scheduler.Disaggregated{Prefill: 1, Decode: 1, PrefillReplica: numbered, Link: fast, DecodeReplica: func(int) sim.Replica {
+			return sim.Replica{Scheduler: scheduler.DistServe{}}
+		}}, []string{
+			"prefill 1 scheduler.ChunkedPrefill first 0", "decode 0 scheduler.DistServe first 0",
+			"*scheduler.Conditional *scheduler.DecodePool link true roles <nil> 0s, 1 observers"}},
 		{scheduler.Colocated{Replicas: 2, Replica: numbered}, []string{
 			"both 1 scheduler.ChunkedPrefill first 0", "both 2 scheduler.ChunkedPrefill first 0",
 			"scheduler.LeastLoaded <nil> link false roles <nil> 0s, 1 observers"}},
@@ -126,7 +131,7 @@ func TestDeploymentsFillAConfig(t *testing.T) {
 			t.Errorf("%T (-want +got):\n%s", c.d, d)
 		}
 	}
-	if d := cmp.Diff([]int{0, 1, 2, 0, 1, 2, 0, 0, 1, 0, 1}, indices); d != "" {
+	if d := cmp.Diff([]int{0, 1, 2, 0, 1, 2, 0, 0, 0, 1, 0, 1}, indices); d != "" {
 		t.Errorf("replicas made (-want +got):\n%s", d)
 	}
 	if cfg.MaxSteps != 9 || len(cfg.Classes) != 1 || observers[:2][1] != nil {
