@@ -104,6 +104,17 @@ func TestControllerStops(t *testing.T) {
 	}
 }
 
+// A controller may look at an idle system for as long as nothing arrives.
+func TestControllerInQuietTimes(t *testing.T) {
+	asked := 0
+	cfg := moving(nil, 0)
+	cfg.Roles = everyMillisecond{&asked}
+	_, _, res := tokens(t, cfg, []sim.Request{{ID: 1, Prompt: 10, Output: 2}, {ID: 2, Arrival: sim.Time(3 * time.Minute), Prompt: 10, Output: 2}})
+	if res.Completed != 2 || asked < 180_000 {
+		t.Errorf("asked %d times, %+v", asked, res)
+	}
+}
+
 type everyMillisecond struct{ asked *int }
 
 func (c everyMillisecond) Control(now sim.Time, _ []sim.Load) ([]sim.RoleChange, sim.Time) {

@@ -311,7 +311,7 @@ func (e *engine) look(st *Stepper) {
 
 // handle lets one pending event happen.
 func (e *engine) handle(x entry) {
-	if x.kind == wakeUp || x.kind == roleControl || x.kind == arrival && x.serial != 0 {
+	if x.kind == wakeUp || x.kind == roleControl && len(e.live) > 0 || x.kind == arrival && x.serial != 0 {
 		e.fruitless++
 	} else {
 		e.fruitless = 0

@@ -20,7 +20,7 @@ type Collector struct {
 	now     sim.Time
 
 	inSystem, atDoor, waiting, running level
-	preempted                          map[int64]struct{} // requests waiting again, by serial
+	again                              map[int64]struct{} // requests that have run and wait again, by serial
 	departures                         int64              // requests that left in the window, however
 	sojourns                           area               // their time in the system
 	firstArrival                       sim.Time           // of a measured request
@@ -65,7 +65,7 @@ func New(cfg sim.Config, o Options) (*Collector, error) {
 	case o.MinBeyond < 0:
 		return nil, fmt.Errorf("metrics: Options.MinBeyond is %d", o.MinBeyond)
 	}
-	c := &Collector{options: o, window: window{o.WarmUp, o.Until}, preempted: map[int64]struct{}{}, firstArrival: sim.NoTime, lastCompletion: sim.NoTime}
+	c := &Collector{options: o, window: window{o.WarmUp, o.Until}, again: map[int64]struct{}{}, firstArrival: sim.NoTime, lastCompletion: sim.NoTime}
 	if o.Until == 0 {
 		c.window.to = sim.Never
 	}
@@ -95,6 +95,8 @@ func (c *Collector) Observe(e sim.Event) {
 		c.queue(&e)
 	case sim.Admit:
 		c.admit(&e)
+	case sim.Handoff:
+		c.waitAgain(&e)
 	case sim.Preempt:
 		c.preempt(&e)
 	case sim.Finish, sim.Reject, sim.Abort:

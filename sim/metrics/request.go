@@ -82,15 +82,19 @@ func (c *Collector) leaveDoor(e *sim.Event) {
 func (c *Collector) admit(e *sim.Event) {
 	c.waiting.move(e.Time, -1, c.window)
 	c.running.move(e.Time, 1, c.window)
-	if e.Preemptions > 0 {
-		delete(c.preempted, e.Serial)
-	}
+	delete(c.again, e.Serial)
+}
+
+// waitAgain takes in a running request that has lost its place, or got one in the
+// queue of another replica.
+func (c *Collector) waitAgain(e *sim.Event) {
+	c.running.move(e.Time, -1, c.window)
+	c.waiting.move(e.Time, 1, c.window)
+	c.again[e.Serial] = struct{}{}
 }
 
 func (c *Collector) preempt(e *sim.Event) {
-	c.running.move(e.Time, -1, c.window)
-	c.waiting.move(e.Time, 1, c.window)
-	c.preempted[e.Serial] = struct{}{}
+	c.waitAgain(e)
 	if _, counts := c.measured(e); counts {
 		c.cell(e.Class).tally.preemptions++
 	}
@@ -141,12 +145,9 @@ func (c *Collector) vacate(e *sim.Event) {
 		c.leaveDoor(e)
 		return
 	}
-	waits := e.Timeline.Admitted == sim.NoTime
-	if e.Preemptions > 0 {
-		_, waits = c.preempted[e.Serial]
-		delete(c.preempted, e.Serial)
-	}
-	if waits {
+	_, again := c.again[e.Serial]
+	delete(c.again, e.Serial)
+	if again || e.Timeline.Admitted == sim.NoTime {
 		c.waiting.move(e.Time, -1, c.window)
 	} else {
 		c.running.move(e.Time, -1, c.window)
