@@ -150,6 +150,7 @@ type Completion struct {
 	End      Time
 	Output   int // tokens received
 	Timeline Timeline
+	Client   Client // the instants at the client
 }
 
 // Result is the outcome of a run in counts: Arrived = Completed + Rejected +

@@ -114,6 +114,8 @@ func (h *hub) faulty(r *Request) string {
 		return RejectBadField
 	case r.Output == 0 && !h.byHand:
 		return RejectZeroOutput
+	case r.Path.faulty():
+		return RejectBadField
 	case len(r.Prefix) > 0 && r.PrefixBlock < 1:
 		return RejectBadField
 	case h.live[r.ID] != nil:
@@ -162,7 +164,7 @@ func (h *hub) end(s *Sequence, kind Kind, reason string) {
 		h.emit(&e)
 	}
 	if h.ended != nil {
-		h.ended(Completion{Request: s.req, Serial: s.serial, Kind: kind, Reason: reason, End: h.now, Output: s.generated, Timeline: s.timeline})
+		h.ended(Completion{Request: s.req, Serial: s.serial, Kind: kind, Reason: reason, End: h.now, Output: s.generated, Timeline: s.timeline, Client: s.client(h.now)})
 	}
 	if s.hashed {
 		s.home.memory.cache.FreeTable(&s.table) // forgets its lookup too
