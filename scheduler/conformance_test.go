@@ -32,6 +32,7 @@ type conformanceCase struct {
 	Config           map[string]json.RawMessage
 	Requests         []caseRequest
 	Steps            []caseStep
+	Outcome          json.RawMessage
 }
 
 type caseRequest struct {
@@ -49,6 +50,14 @@ type caseRequest struct {
 
 // tokens returns the length of the prompt.
 func (q *caseRequest) tokens() (n int) { return len(q.text()) }
+
+// limit is the most tokens that the client asked for; 16 if it does not say.
+func (q *caseRequest) limit() int {
+	if q.MaxOutput == nil {
+		return 16
+	}
+	return *q.MaxOutput
+}
 
 // text returns the tokens of the prompt.
 func (q *caseRequest) text() (tokens []int) {
@@ -153,18 +162,9 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		MaxSeqs: c.number("max_num_seqs"), MaxBatchTokens: c.number("max_num_batched_tokens"), MaxModelLen: c.number("max_model_len"),
 	}
 	r.PrefixCache, r.Strict = c.flag("prefix_caching"), c.upstreamOnly()
+	r.EagerSharing = r.PrefixCache && c.Family != "vllm_v1"
 	if r.MaxBatchTokens == 0 {
 		r.MaxBatchTokens = c.number("chunk_size")
-	}
-	for _, need := range []struct {
-		is   bool
-		what string
-	}{
-		{c.flag("prefix_caching") && c.Family != "vllm_v1", "prefix cache of V0, which counts hits apart"},
-	} {
-		if need.is {
-			return r, need.what
-		}
 	}
 	switch c.Family {
 	case "distserve": // see drivePair
@@ -197,7 +197,9 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 			r.MaxModelLen += c.beyondModelLen()
 		}
 		e := &scheduler.VLLM0{Watermark: c.watermark(), DelayFactor: c.fraction("delay_factor"), Swap: c.text("preemption_mode") == "swap", Strict: c.upstreamOnly()}
-		r.HostBlocks = c.number("num_cpu_blocks")
+		if e.Swap {
+			r.HostBlocks = c.number("num_cpu_blocks")
+		}
 		if c.text("policy") == "priority" {
 			e.Priority, r.Order = true, sim.OrderFunc(scheduler.ByPriority)
 		}
@@ -365,17 +367,13 @@ func (r *caseRun) waiting() []string {
 func (r *caseRun) submit(names []string) {
 	for _, name := range names {
 		q := r.requests[name]
-		maxOutput := 16
-		if q.MaxOutput != nil {
-			maxOutput = *q.MaxOutput
-		}
 		arrival := sim.Time(q.Arrival * 1e9)
 		if arrival == 0 && r.c.fraction("delay_factor") > 0 {
 			arrival = r.now // the delay counts from there
 		}
 		r.text[name] = q.text()
 		r.stepper.Submit(r.now, sim.Request{
-			ID: r.id(name), Arrival: arrival, Prompt: q.tokens(), MaxOutput: maxOutput, Class: q.Priority,
+			ID: r.id(name), Arrival: arrival, Prompt: q.tokens(), MaxOutput: q.limit(), Class: q.Priority,
 			Prefix: r.chain(name), PrefixBlock: r.c.number("block_size"), NoPrefixRead: q.NoRead,
 		})
 		switch q.Role {
@@ -413,10 +411,13 @@ func (r *caseRun) schedule(step int) error {
 			drafted[name] = a.Tokens - 1
 		}
 		inStep = append(inStep, name)
-		tokens += a.Tokens
 		if r.prompt[name] {
 			prompts++
+			if r.c.promptsFirst() {
+				scheduled[len(scheduled)-1][1] = a.Tokens + r.cached(name)
+			}
 		}
+		tokens += scheduled[len(scheduled)-1][1].(int)
 	}
 	if !batch.Empty() {
 		r.flights = append(r.flights, flight{step, inStep})
@@ -430,6 +431,23 @@ func (r *caseRun) schedule(step int) error {
 	r.pass["scheduled"], r.pass["batched_tokens"], r.pass["num_prefill"], r.pass["draft_scheduled"], r.pass["computed_tokens"] = scheduled, tokens, prompts, drafted, computed
 	r.pass["finished_notified"] = r.notified
 	return nil
+}
+
+// cached returns the positions of the batch's prompt that were not computed,
+// which V0 counts with those that are. Its cached_tokens are those of the
+// reusable blocks, the last one of a prompt too.
+func (r *caseRun) cached(name string) int {
+	if !r.c.flag("prefix_caching") {
+		return 0
+	}
+	s := r.stepper.Lookup(r.id(name))
+	n, block := s.Cached(), r.c.number("block_size")
+	r.pass["cached_tokens"].(map[string]int)[name] = (n + block - 1) / block * block
+	started := append(slices.Clone(r.pass["admitted"].([]string)), r.pass["resumed"].([]string)...)
+	if !slices.Contains(started, name) {
+		return 0 // a later chunk
+	}
+	return n
 }
 
 // dropAborted ends a step in flight of which everybody was aborted.
@@ -692,8 +710,8 @@ func (r *caseRun) apply(s caseStep) error {
 	return nil
 }
 
-// schedulerFamilies are the families that have steps of a scheduler.
-var schedulerFamilies = []string{"vllm_v1", "vllm_v0", "vllm_v0_chunked", "sarathi", "orca", "static_batch", "vllm_prefill_first", "alternating_chunk", "distserve"}
+// schedulerFamilies are the families that are about schedulers.
+var schedulerFamilies = []string{"vllm_v1", "vllm_v0", "vllm_v0_chunked", "sarathi", "orca", "static_batch", "vllm_prefill_first", "alternating_chunk", "distserve", "requirement"}
 
 func TestConformance(t *testing.T) {
 	cases := conformanceFile(t)
@@ -703,10 +721,18 @@ func TestConformance(t *testing.T) {
 		f := tally{}
 		for i := range cases {
 			c := &cases[i]
-			if c.Family != family || c.Kind != "scheduler" {
+			if c.Family != family || c.Kind != "scheduler" && c.Kind != "requirement" {
 				continue
 			}
 			f.n++
+			if c.Kind == "requirement" {
+				if failures := c.require(); len(failures) > 0 {
+					t.Errorf("%s:\n  %s", c.ID, strings.Join(failures[:min(len(failures), 6)], "\n  "))
+				} else {
+					f.passed++
+				}
+				continue
+			}
 			rep, missing := c.replica()
 			if missing != "" {
 				t.Logf("%s: not covered: %s", c.ID, missing)

@@ -18,7 +18,8 @@ import (
 // a prompt must leave the watermark free. When no prompt can be taken,
 // everybody decodes; when memory runs out the youngest running sequence is
 // preempted for recomputation, perhaps the one that asks. Give the replica
-// [sim.TouchedGrowth]: the engine wants a free block for every decode.
+// [sim.TouchedGrowth]: the engine wants a free block for every decode. Its
+// prefix cache is one with EagerSharing.
 //
 // Rejected are prompts, after a preemption with the tokens generated, longer
 // than the token budget, and those that do not leave the watermark free even

@@ -85,6 +85,12 @@ type Replica struct {
 	// as soon as the step that computes them is planned. Without KVBlocks the
 	// content of every block is kept, and memory grows with it.
 	PrefixCache bool
+	// EagerSharing shares the full blocks of a prompt from its allocation on,
+	// before they are computed, as vLLM V0 does. Whoever shares one computes it
+	// too, until the step that computes it first has ended. A prompt that is all
+	// there computes its last token again. It goes with PrefixCache and one step
+	// in flight.
+	EagerSharing bool
 	// Store is looked up behind the prefix cache when a request is admitted;
 	// nil means none.
 	Store Store
@@ -285,6 +291,9 @@ func (r *Replica) validate() error {
 	}
 	if r.BlockTokens > maxBlockTokens {
 		return fmt.Errorf(".BlockTokens is %d, more than %d", r.BlockTokens, maxBlockTokens)
+	}
+	if r.EagerSharing && (!r.PrefixCache || r.InFlight > 1) {
+		return fmt.Errorf(".EagerSharing is set with PrefixCache %t and InFlight %d", r.PrefixCache, r.InFlight)
 	}
 	if r.PrefixCache && r.KVBlocks > math.MaxInt32 {
 		return fmt.Errorf(".KVBlocks is %d, more than %d, with PrefixCache", r.KVBlocks, math.MaxInt32)

@@ -31,6 +31,9 @@ func (m *memory) init(r *Replica) {
 	default:
 		m.pool = kv.Unlimited(r.BlockTokens)
 	}
+	if r.EagerSharing {
+		m.cache.Eager = true
+	}
 }
 
 func (m *memory) Usable() int {
@@ -110,8 +113,9 @@ func (s *Sequence) have() int {
 	}
 	hit := 0
 	if s.hashed {
-		c := s.home.memory.cache
-		hit = c.Lookup(&s.table, s.chain, s.req.Prompt+s.generated) * c.BlockTokens()
+		c, n := s.home.memory.cache, s.req.Prompt+s.generated
+		c.Lookup(&s.table, s.chain, n)
+		hit = min(c.Known(&s.table)*c.BlockTokens(), n-1)
 	}
 	if store != nil {
 		hit = min(hit+max(0, store.Match(s.req.query(), hit)), s.req.Prompt+s.generated-1)
@@ -175,6 +179,30 @@ func (st *Stepper) growDecodes(p *Plan) (taken int) {
 	}
 	st.ended = due[:0]
 	return before - cache.Free()
+}
+
+// settle lets the prefix cache know what the step that ends has computed.
+func (st *Stepper) settle() {
+	if !st.cfg.EagerSharing {
+		return
+	}
+	note := func(s *Sequence) {
+		if s.hashed && s.state == Running {
+			st.memory.cache.Computed(&s.table, s.Context())
+		}
+	}
+	for _, work := range [][]assignment{st.step.chunks, st.step.rows} {
+		for _, a := range work {
+			if a.s.serial == a.serial {
+				note(a.s)
+			}
+		}
+	}
+	if c := &st.cohort; st.step.decodes { // those that filled a block
+		for _, s := range c.hashed[c.phase] {
+			note(s)
+		}
+	}
 }
 
 // forget frees blocks and returns those that are owned by count.

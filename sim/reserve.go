@@ -18,7 +18,8 @@ func (p *Plan) Reserve(s *Sequence, tokens int) bool {
 	}
 	if s.hashed {
 		have, before := s.have(), s.uncomputed()
-		if p.Need(s, tokens) > p.Free() || !p.st.memory.cache.Allocate(&s.table, s.chain, have, tokens) {
+		known := s.chain[:min(len(s.chain), (s.req.Prompt+s.generated)/p.st.limits.BlockTokens)]
+		if p.Need(s, tokens) > p.Free() || !p.st.memory.cache.Allocate(&s.table, known, have, tokens) {
 			return p.refuseTo(s, RefusedMemory)
 		}
 		s.blocks, s.computed = s.table.Len(), have

@@ -19,6 +19,7 @@ const (
 // finishStep ends the step in flight: tokens, gaps, ends of requests.
 func (st *Stepper) finishStep() {
 	st.land()
+	st.settle()
 	f, h := st.step, st.hub
 	st.steps++
 	st.ended, st.gaps = st.ended[:0], st.gaps[:0]

@@ -231,6 +231,7 @@ func (st *Stepper) finishWith(outcomes []Outcome) error {
 			return err
 		}
 	}
+	st.settle()
 	st.dissolve()
 	st.land()
 	for _, a := range st.step.chunks {

@@ -162,6 +162,7 @@ func (st *Stepper) received(s *Sequence) {
 	s.computed, s.remote = min(s.remote, n-1), 0
 	if s.hashed {
 		st.memory.cache.Register(&s.table, s.chain, s.computed)
+		st.memory.cache.Computed(&s.table, s.computed)
 	}
 	s.state, s.pulled = Waiting, true
 	if s.clerk != nil && s.clerk.phase == phaseWire {

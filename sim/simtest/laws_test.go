@@ -261,7 +261,7 @@ func TestEachLawCanBeBroken(t *testing.T) {
 			e = s.on("50 r0 step 4")
 			e.Batch.Context, e.Gaps[0].Prev = 6, 30
 			s.on("50 r0 finish #1").Output = 3
-		}, "replica 0: steps computed 55 pairs of positions, its requests needed 49 to 52"},
+		}, "replica 0: steps computed 55 to 55 pairs of positions, its requests needed 49 to 52"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			s, laws := script(legal()), &simtest.Laws{Config: tinyConfig}
