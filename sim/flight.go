@@ -40,23 +40,38 @@ func (st *Stepper) full() bool {
 }
 
 // slot makes st.step the one that the next pass plans.
-func (st *Stepper) slot() { st.step = &st.ring[(st.oldest+st.flying)%len(st.ring)] }
+func (st *Stepper) slot() {
+	i := st.oldest + st.flying
+	if i >= len(st.ring) {
+		i -= len(st.ring)
+	}
+	st.step = &st.ring[i]
+}
 
 // land makes st.step the oldest in flight, which ends.
 func (st *Stepper) land() {
 	st.step = &st.ring[st.oldest]
 	st.step.active = false
-	st.oldest = (st.oldest + 1) % len(st.ring)
+	if st.oldest++; st.oldest == len(st.ring) {
+		st.oldest = 0
+	}
 	st.flying--
 }
 
-// times returns what a step takes that is planned now.
+// times returns what a step takes that is planned now, in the window that is
+// open.
 func (st *Stepper) times(b Batch) (host, stage, total time.Duration) {
-	if m, ok := st.cfg.CostModel.(Pipeliner); ok {
-		return m.PipelineTime(b)
+	if st.pipeline != nil {
+		host, stage, total = st.pipeline.PipelineTime(b)
+	} else {
+		total = st.cfg.CostModel.StepTime(b)
+		stage = total
 	}
-	t := st.cfg.CostModel.StepTime(b)
-	return 0, t, t
+	if len(st.windows.list) > 0 {
+		now := st.hub.now
+		host, stage, total = st.windows.stretch(now, host), st.windows.stretch(now, stage), st.windows.stretch(now, total)
+	}
+	return host, stage, total
 }
 
 // InFlight returns the tokens of s that steps in flight are going to sample,

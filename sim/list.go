@@ -64,8 +64,6 @@ func (l *list) contains(s *Sequence) bool { return s.links[l.slot].in == l }
 
 func (l *list) pushBack(s *Sequence) { l.insertAfter(l.last, s) }
 
-func (l *list) pushFront(s *Sequence) { l.insertAfter(nil, s) }
-
 // insertAfter puts s behind at, or in front of all if at is nil.
 func (l *list) insertAfter(at, s *Sequence) {
 	k := &s.links[l.slot]

@@ -16,6 +16,7 @@ func (st *Stepper) init(h *hub, index int, r Replica, load *Load) {
 		Blocks:         orMax(max(0, r.KVBlocks-r.ReservedBlocks)),
 		BlockTokens:    r.BlockTokens,
 	}
+	st.pipeline, _ = r.CostModel.(Pipeliner)
 	st.ring = make([]step, max(1, r.InFlight))
 	st.slot()
 	st.waiting.order, st.remote.order, st.pulling.order = r.Order, r.Order, r.Order

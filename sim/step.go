@@ -287,7 +287,6 @@ func (st *Stepper) fly(f *step) {
 		return
 	}
 	host, stage, total := st.times(f.batch)
-	host, stage, total = st.windows.stretch(now, host), st.windows.stretch(now, stage), st.windows.stretch(now, total)
 	if host < 0 || stage < 0 || total < 0 || now >= Never-Time(host)-Time(total) {
 		st.hub.fail(fmt.Errorf("sim: replica %d: the cost model gives a step of %d ns (host %d, stage %d) for %d decodes with context %d and %d prompt tokens",
 			st.index, int64(total), int64(host), int64(stage), f.batch.Decodes, f.batch.Context, f.batch.PrefillTokens()))

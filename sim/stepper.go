@@ -51,14 +51,15 @@ type Stepper struct {
 
 	hostFree, stageFree, lastEnd Time // when the host, the first stage and the last one are done with the latest step
 
-	clocks  queueClocks
-	group   *group // nil if it steps alone
-	windows windows
-	holding bool
-	wakeAt  Time
-	waking  Time // a wake-up of this pass is pending then
-	touched bool
-	seen    uint64 // version of the prefix cache when the latest pass began
+	clocks   queueClocks
+	group    *group // nil if it steps alone
+	windows  windows
+	pipeline Pipeliner // the cost model, if it is one
+	holding  bool
+	wakeAt   Time
+	waking   Time // a wake-up of this pass is pending then
+	touched  bool
+	seen     uint64 // version of the prefix cache when the latest pass began
 
 	speculation Speculation // of the latest step end
 
