@@ -124,7 +124,7 @@ func (p *Path) client(arrival, first, last, end Time) Client {
 		return c
 	}
 	c.Last = last.Add(p.NetworkOut)
-	c.Done = c.Last.Add(p.Tail)
+	c.Done = max(c.Last.Add(p.Tail), end)
 	switch {
 	case first == last:
 		c.First = c.Last
