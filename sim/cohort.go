@@ -1,5 +1,7 @@
 package sim
 
+import "time"
+
 // cohort holds the sequences of a replica that decode in lockstep: every step
 // gives each of them one position and one token. While they do, no sequence is
 // touched. The cohort counts its steps, and a member's context, tokens and
@@ -32,6 +34,9 @@ type cohort struct {
 	settled []int
 	overs   []int64
 	prev    Time
+	// decodeTime and interference are the time of the steps that ended, without
+	// and through the chunks beside the decodes.
+	decodeTime, interference time.Duration
 
 	log *stepLog // nil unless token times are kept
 }
@@ -74,6 +79,9 @@ func (c *cohort) join(s *Sequence) {
 	c.joiners = append(c.joiners, s)
 	c.n++
 	c.context += s.computed
+	if k := s.clerk; k != nil {
+		k.decode, k.interference = c.decodeTime, c.interference
+	}
 
 	if s.hashed {
 		c.list(s)
@@ -137,6 +145,9 @@ func (c *cohort) crossesNow(s *Sequence) bool {
 // leave takes s out and leaves its progress in the sequence itself.
 func (c *cohort) leave(s *Sequence) {
 	m := &s.member
+	if s.clerk != nil {
+		s.home.lookAtSteps(s)
+	}
 	if c.log != nil {
 		s.times = c.log.appendFrom(s.times, m.from, c.ended)
 	}

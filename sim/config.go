@@ -40,6 +40,8 @@ type Config struct {
 	// TokenTimes keeps the instant of every token until its request ends,
 	// for Event.TokenTimes. It costs memory per token in flight.
 	TokenTimes bool
+	// Ledgers keeps where the time of every request goes, for Event.Ledger.
+	Ledgers bool
 	// Until is the horizon: events after it do not happen and requests still
 	// alive then end unfinished. 0 means none.
 	Until Time
@@ -157,6 +159,7 @@ type Completion struct {
 	End      Time
 	Output   int // tokens received
 	Timeline Timeline
+	Client   Client // the instants at the client
 }
 
 // Result is the outcome of a run in counts: Arrived = Completed + Rejected +

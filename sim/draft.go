@@ -68,6 +68,7 @@ func (st *Stepper) endRows() (tokens int) {
 			continue
 		}
 		if a.s.serial == a.serial && a.s.state == Running {
+			st.accountRow(a.s)
 			if st.cfg.Role == RolePrefill {
 				tokens += st.endPrompt(a.s)
 				continue

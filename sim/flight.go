@@ -107,11 +107,17 @@ func (st *Stepper) depart(a *assignment) {
 func (st *Stepper) arrive(a *assignment) (tokens int) {
 	s := a.s
 	if !a.samples {
+		if s.serial == a.serial && a.life == s.preempted {
+			st.accountRow(s)
+		}
 		return 0
 	}
 	if s.serial != a.serial {
 		st.hub.result.Surplus++
 		return 0
+	}
+	if a.life == s.preempted {
+		st.accountRow(s)
 	}
 	switch {
 	case a.life == s.preempted && s.expected > 0:

@@ -108,6 +108,14 @@ func (e *engine) handOver(s *Sequence) {
 	s.remote, s.computed = s.computed, 0
 	s.home = to
 	s.output, _ = s.req.length(to.limits.MaxModelLen)
+	if c := s.clerk; c != nil {
+		c.LateTransfer = s.timeline.FirstToken != NoTime
+		next := phaseRoom
+		if early != nil {
+			next = phaseWire
+		}
+		from.turnTo(s, next)
+	}
 	if early != nil {
 		s.blockSet = early.close()
 		s.state = Pulling

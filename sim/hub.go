@@ -9,6 +9,7 @@ type hub struct {
 	observers  []Observer
 	tokenTimes bool
 	check      bool
+	ledgers    bool
 	byHand     bool // a Stepper's: outcomes may decide the length
 	maxSteps   int64
 
@@ -43,6 +44,7 @@ func (h *hub) init(cfg *Config) {
 	if len(h.classes) == 0 {
 		h.classes = []Class{{}}
 	}
+	h.ledgers = cfg.Ledgers
 	h.tokenTimes, h.check, h.maxSteps = cfg.TokenTimes, cfg.Check, cfg.MaxSteps
 	h.live = make(map[int]*Sequence)
 	h.kept, h.written = make(map[int]*account), make(map[int]*account)
@@ -114,6 +116,8 @@ func (h *hub) faulty(r *Request) string {
 		return RejectBadField
 	case r.Output == 0 && !h.byHand:
 		return RejectZeroOutput
+	case r.Path.faulty():
+		return RejectBadField
 	case len(r.Prefix) > 0 && r.PrefixBlock < 1:
 		return RejectBadField
 	case h.live[r.ID] != nil:
@@ -128,11 +132,17 @@ func (h *hub) fresh(r Request) *Sequence {
 	if n := len(h.idle); n > 0 {
 		s = h.idle[n-1]
 		h.idle = h.idle[:n-1]
-		*s = Sequence{times: s.times[:0], blockSet: blockSet{chain: s.chain[:0], table: s.table}}
+		*s = Sequence{clerk: s.clerk, times: s.times[:0], blockSet: blockSet{chain: s.chain[:0], table: s.table}}
 	} else {
 		s = new(Sequence)
 	}
 	s.req, s.lastToken = r, NoTime
+	if h.ledgers {
+		if s.clerk == nil {
+			s.clerk = new(clerk)
+		}
+		*s.clerk = clerk{since: r.Arrival}
+	}
 	s.timeline = Timeline{Arrival: r.Arrival, Queued: NoTime, Admitted: NoTime, PrefillEnd: NoTime, FirstToken: NoTime}
 	return s
 }
@@ -156,13 +166,16 @@ func (h *hub) end(s *Sequence, kind Kind, reason string) {
 	if s.req.Patience.Total > 0 {
 		h.impatient++
 	}
+	if s.clerk != nil {
+		h.closeLedger(s)
+	}
 	if len(h.observers) > 0 {
 		e := Event{Reason: reason}
 		h.describe(&e, kind, s)
 		h.emit(&e)
 	}
 	if h.ended != nil {
-		h.ended(Completion{Request: s.req, Serial: s.serial, Kind: kind, Reason: reason, End: h.now, Output: s.generated, Timeline: s.timeline})
+		h.ended(Completion{Request: s.req, Serial: s.serial, Kind: kind, Reason: reason, End: h.now, Output: s.generated, Timeline: s.timeline, Client: s.client(h.now)})
 	}
 	if s.hashed {
 		s.home.memory.cache.FreeTable(&s.table) // forgets its lookup too

@@ -64,7 +64,6 @@ func (l *list) contains(s *Sequence) bool { return s.links[l.slot].in == l }
 
 func (l *list) pushBack(s *Sequence) { l.insertAfter(l.last, s) }
 
-
 // insertAfter puts s behind at, or in front of all if at is nil.
 func (l *list) insertAfter(at, s *Sequence) {
 	k := &s.links[l.slot]

@@ -74,12 +74,24 @@ func (n *network) start(s *Sequence, to *Stepper) {
 	s.flow = f
 	if s.dest == nil {
 		f.from, f.src = s.away.st.index, s.away
+		if s.clerk != nil {
+			s.clerk.alone = n.alone(f)
+		}
 		n.release(f, f.opens, f.bytes)
 	} else {
 		f.from = s.home.index
 		n.catchUp(f)
 	}
 	n.reschedule()
+}
+
+// alone returns what a transfer takes that nobody disturbs.
+func (n *network) alone(f *flow) time.Duration {
+	rate := n.link.Bandwidth
+	if n.link.Fabric > 0 {
+		rate = min(rate, n.link.Fabric)
+	}
+	return n.link.Latency + time.Duration(math.Round(f.bytes/rate*1e9))
 }
 
 // catchUp lets what has been computed of the prompt of f go, and in its time

@@ -112,7 +112,7 @@ func (p *Plan) Need(s *Sequence, tokens int) int {
 // as an admission test that takes nothing. If not, Refusal is RefusedMemory.
 func (p *Plan) Fits(s *Sequence, tokens int) bool {
 	if p.Need(s, tokens) > p.Free() {
-		return p.refuse(RefusedMemory)
+		return p.refuseTo(s, RefusedMemory)
 	}
 	return true
 }
@@ -138,17 +138,17 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 		panic(fmt.Sprintf("sim: Plan.Add of sequence %d, which is swapped out", s.serial))
 	}
 	if waiting && p.Slots() < 1 {
-		return p.refuse(RefusedSlots)
+		return p.refuseTo(s, RefusedSlots)
 	}
 	if tokens > p.room {
-		return p.refuse(RefusedTokens)
+		return p.refuseTo(s, RefusedTokens)
 	}
 	have, need := s.have(), p.Need(s, tokens)
 	if st.hopelessSoon(s) {
 		return p.refuse(RefusedMemory)
 	}
 	if pending == 1 && s.state == Running && s.pass.admitted != p.number && !st.canTouch(need, need) || !st.memory.grow(s, tokens, need) {
-		return p.refuse(RefusedMemory)
+		return p.refuseTo(s, RefusedMemory)
 	}
 	if waiting {
 		p.admit(s, have)
@@ -366,6 +366,12 @@ func (p *Plan) check() {
 func (p *Plan) refuse(r Refusal) bool {
 	p.refusal = r
 	return false
+}
+
+// refuseTo is refuse for a sequence that may wait.
+func (p *Plan) refuseTo(s *Sequence, r Refusal) bool {
+	p.refusedNow(s, r)
+	return p.refuse(r)
 }
 
 // planned reports whether this pass has given s work.

@@ -52,6 +52,9 @@ func (st *Stepper) submit(s *Sequence) {
 	s.home = st
 	s.state = Waiting
 	s.timeline.Queued = st.hub.now
+	if s.clerk != nil {
+		st.turnTo(s, phaseQueue)
+	}
 	st.enqueue(s, false)
 	st.holding = false
 	st.hub.tell(Queue, s)

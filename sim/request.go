@@ -39,6 +39,10 @@ type Request struct {
 	PrefixBlock int
 	// NoPrefixRead stores blocks in the prefix cache but reads none.
 	NoPrefixRead bool
+	// Path is the client's side, and Origin where the request comes from. The
+	// engine does not heed them; those who react to its end and reports do.
+	Path   *Path
+	Origin Origin
 	// Patience says when the client gives up.
 	Patience Patience
 	// Attempt counts the attempts of the client before this one: 0 for a

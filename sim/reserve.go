@@ -14,20 +14,20 @@ func (p *Plan) Reserve(s *Sequence, tokens int) bool {
 		panic(fmt.Sprintf("sim: Plan.Reserve for sequence %d, which decodes, is elsewhere or in the plan", s.serial))
 	}
 	if s.state != Running && p.Slots() < 1 {
-		return p.refuse(RefusedSlots)
+		return p.refuseTo(s, RefusedSlots)
 	}
 	if s.hashed {
 		have, before := s.have(), s.uncomputed()
 		known := s.chain[:min(len(s.chain), (s.req.Prompt+s.generated)/p.st.limits.BlockTokens)]
 		if p.Need(s, tokens) > p.Free() || !p.st.memory.cache.Allocate(&s.table, known, have, tokens) {
-			return p.refuse(RefusedMemory)
+			return p.refuseTo(s, RefusedMemory)
 		}
 		s.blocks, s.computed = s.table.Len(), have
 		p.st.load.PendingPrompt += s.uncomputed() - before
 	} else {
 		need := p.Need(s, tokens)
 		if !p.st.memory.Take(need) {
-			return p.refuse(RefusedMemory)
+			return p.refuseTo(s, RefusedMemory)
 		}
 		s.blocks += need
 	}

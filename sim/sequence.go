@@ -34,6 +34,7 @@ type Sequence struct {
 	member     memberLinks
 	pass       passMarks
 	timeline   Timeline
+	clerk      *clerk // nil without Config.Ledgers
 	lastToken  Time
 	gapsOver   int32
 	drafts     int32 // draft tokens to check

@@ -12,9 +12,10 @@ type step struct {
 	end     Time
 	took    time.Duration
 	batch   Batch
-	chunks  []assignment // of sequences outside the cohort
-	rows    []assignment // decodes with drafts
-	prefill []Chunk      // backing of batch.Prefills
+	chunks  []assignment  // of sequences outside the cohort
+	rows    []assignment  // decodes with drafts
+	prefill []Chunk       // backing of batch.Prefills
+	beside  time.Duration // of took, what chunks add to the decodes
 	free    int
 	waiting int32
 	running int32
@@ -99,6 +100,9 @@ func (st *Stepper) pass() (changed bool) {
 	p.reset()
 	st.slot()
 	st.seen = st.memory.version()
+	if st.hub.ledgers {
+		st.beginPass()
+	}
 	st.cfg.Scheduler.Schedule(View{
 		Now: st.hub.now, Limits: st.limits,
 		Waiting: List{&st.waiting.list}, Running: List{&st.running}, Prefilling: List{&st.prefilling},
@@ -106,6 +110,9 @@ func (st *Stepper) pass() (changed bool) {
 	}, p)
 	p.open = false
 	st.wakeAt, st.waking = p.wakeAt, Never
+	if st.hub.ledgers {
+		st.endPass()
+	}
 	changed = st.announce()
 	decodes := st.commit()
 	if decodes || len(st.step.prefill) > 0 || len(st.step.rows) > 0 || p.swapIn+p.swapOut > 0 {
@@ -146,6 +153,13 @@ func (st *Stepper) announce() (changed bool) {
 // announceChange emits an admission or a preemption.
 func (st *Stepper) announceChange(c change) {
 	s, e := c.s, Event{Reason: c.reason, Cached: int32(c.cached)}
+	if s.clerk != nil {
+		if c.kind == Admit {
+			st.accountAdmission(s)
+		} else {
+			st.accountPreemption(s)
+		}
+	}
 	if c.kind == Admit {
 		if s.timeline.Admitted == NoTime {
 			s.timeline.Admitted = st.hub.now
@@ -286,6 +300,7 @@ func (st *Stepper) fly(f *step) {
 	f.end = max(start.Add(max(total, 1)), st.lastEnd.Add(stage))
 	f.took = f.end.Sub(start)
 	st.hostFree, st.stageFree, st.lastEnd = now.Add(host), start.Add(stage), f.end
+	f.beside = st.besideDecodes(f)
 	f.active = true
 	st.flying++
 }

@@ -55,6 +55,8 @@ func (st *Stepper) finishStep() {
 func (st *Stepper) endDecodes() (tokens int) {
 	c, classes := &st.cohort, st.hub.classes
 	c.ended++
+	c.decodeTime += st.step.took - st.step.beside
+	c.interference += st.step.beside
 	if c.log != nil {
 		c.log.add(st.hub.now, st.oldestMember)
 	}
@@ -94,6 +96,7 @@ func (st *Stepper) endDecodes() (tokens int) {
 // endChunk ends a prompt chunk. The one that completes the prompt samples a
 // token, and the sequence decodes from there on.
 func (st *Stepper) endChunk(s *Sequence) (tokens int) {
+	st.accountRow(s)
 	pending := s.Pending()
 	if pending > 0 && s.flow != nil {
 		st.hub.engine.net.computed(s)
@@ -150,6 +153,9 @@ func (st *Stepper) sample(s *Sequence) {
 		}
 	}
 	s.lastToken = st.hub.now
+	if s.clerk != nil {
+		st.accountToken(s)
+	}
 }
 
 // addGap counts one gap. Groups stay sorted by Prev, then class; most arrive

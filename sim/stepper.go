@@ -51,6 +51,7 @@ type Stepper struct {
 
 	hostFree, stageFree, lastEnd Time // when the host, the first stage and the last one are done with the latest step
 
+	clocks   queueClocks
 	group    *group // nil if it steps alone
 	windows  windows
 	pipeline Pipeliner // the cost model, if it is one

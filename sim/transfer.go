@@ -135,6 +135,9 @@ func (s *Sequence) coming() int {
 func (st *Stepper) startPulls() {
 	for _, s := range st.plan.pulls {
 		s.asked = st.hub.now
+		if s.clerk != nil && s.clerk.phase == phaseRoom {
+			st.turnTo(s, phaseWire)
+		}
 		if len(st.hub.observers) > 0 {
 			e := Event{Cached: int32(s.cached), Tokens: int32(s.coming() - s.cached)}
 			st.hub.describe(&e, Pull, s)
@@ -162,6 +165,9 @@ func (st *Stepper) received(s *Sequence) {
 		st.memory.cache.Computed(&s.table, s.computed)
 	}
 	s.state, s.pulled = Waiting, true
+	if s.clerk != nil && s.clerk.phase == phaseWire {
+		st.turnTo(s, phaseFirstQueue)
+	}
 	st.place(s)
 	st.load.PendingPrompt += s.uncomputed()
 	st.holding = false

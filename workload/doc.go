@@ -23,7 +23,8 @@
 // (how long), presets.go (fits of public recordings), rand.go (where chance
 // comes from), requests.go, azure.go, mooncake.go (recordings), describe.go;
 // acceptance.go and acceptancecurve.go (which draft tokens are right); retry.go
-// and followups.go (clients that try again).
+// and followups.go (clients that try again); sessions.go (conversations, closed
+// loops), workflow.go (graphs of calls and tools), delay.go (times between).
 //
 // # Determinism
 //
