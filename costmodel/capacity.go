@@ -83,12 +83,12 @@ func (b KVBudget) withDefaults(s Setup) KVBudget {
 		b.Sequences = 256
 	}
 	if b.Activations == 0 {
-		layer := 2*s.Model.Hidden + 3*s.shard().intermediate
+		layer := 2*s.Model.Hidden + 3*s.widest()
 		b.Activations = float64(bf16*b.BatchTokens*layer) + float64(26*b.Sequences*s.Model.Vocab)
 	}
 	if b.Runtime == 0 {
 		b.Runtime = 0.15 * gib
-		if s.degree() > 1 {
+		if s.tp() > 1 {
 			b.Runtime = 0.6 * gib
 		}
 	}

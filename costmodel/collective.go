@@ -1,6 +1,9 @@
 package costmodel
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Collective is the time of an operation between n GPUs on m bytes, the whole
 // tensor on one of them, over links of so many bytes per second:
@@ -57,3 +60,15 @@ func (c Collective) Send(bytes, link float64) float64 {
 // sent are the bytes that each of n GPUs sends when a ring passes a tensor on
 // once.
 func sent(bytes float64, n int) float64 { return bytes * float64(n-1) / float64(n) }
+
+func (c Collective) validate(name string) error {
+	switch {
+	case c.Launch < 0:
+		return badField(name+".Launch", c.Launch)
+	case c.Hop < 0:
+		return badField(name+".Hop", c.Hop)
+	case !(c.Share >= 0 && c.Share <= 1):
+		return fmt.Errorf("costmodel: %s.Share is %v, not in [0, 1]", name, c.Share)
+	}
+	return nil
+}

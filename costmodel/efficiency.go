@@ -10,17 +10,31 @@ import (
 // value is the datasheet itself: no overhead, every peak reached, so that the
 // model is a lower bound. [FittedEfficiency] has measured values.
 type Efficiency struct {
-	Matrix           Kernel // one launch per matrix product: QKV, output, gate and up, down, LM head
-	PrefillAttention Kernel // one launch per layer
-	DecodeAttention  Kernel // one launch per layer
-	Elementwise      Kernel // one launch per layer; norms, residuals, rotary embedding, activation
-	AllReduce        Kernel // one launch per collective; Memory is the share of GPU.Link
+	Matrix  Kernel // one launch per matrix product: QKV, output, gate and up, down, router, LM head
+	Narrow  Kernel // the same for products that do not compute in BF16; zero means Matrix
+	Experts Kernel // one launch per layer with experts
 
-	// Step and Sequence are the time of the host that the GPU waits for:
-	// a fixed part per step and a part per sequence in it. Engines that
-	// schedule asynchronously hide much of both.
-	Step     time.Duration
-	Sequence time.Duration
+	PrefillAttention Kernel // one launch per layer
+	WindowAttention  Kernel // PrefillAttention in window layers; zero means the same
+	DecodeAttention  Kernel // one launch per layer
+	MixedAttention   Kernel // DecodeAttention in steps that also have prompts; zero means the same
+
+	Elementwise Kernel // one launch per layer and one for the embedding; norms, residuals, rotary embedding, activation
+
+	AllReduce Collective // also gathers the logits
+	Exchange  Collective // between data-parallel groups, to the experts and back
+	Send      Collective // from one pipeline stage to the next
+
+	Host HostTime
+}
+
+// HostTime is the time of the host beside that of the GPU.
+type HostTime struct {
+	Step     time.Duration // per step; ≥ 0
+	Sequence time.Duration // per sequence in it; ≥ 0
+	// Overlapped means that the host prepares a step while the GPU computes
+	// the one before: a step takes the longer of the two.
+	Overlapped bool
 }
 
 // Kernel is the efficiency of one class of operators. For work w,
@@ -85,20 +99,39 @@ func (e Efficiency) Validate() error {
 		name   string
 		kernel Kernel
 	}{
-		{"Matrix", e.Matrix}, {"PrefillAttention", e.PrefillAttention}, {"DecodeAttention", e.DecodeAttention},
-		{"Elementwise", e.Elementwise}, {"AllReduce", e.AllReduce},
+		{"Matrix", e.Matrix}, {"Narrow", e.Narrow}, {"Experts", e.Experts},
+		{"PrefillAttention", e.PrefillAttention}, {"WindowAttention", e.WindowAttention},
+		{"DecodeAttention", e.DecodeAttention}, {"MixedAttention", e.MixedAttention}, {"Elementwise", e.Elementwise},
 	} {
 		if err := k.kernel.validate("Efficiency." + k.name); err != nil {
 			return err
 		}
 	}
-	if e.Step < 0 {
-		return badField("Efficiency.Step", e.Step)
+	for _, c := range []struct {
+		name       string
+		collective Collective
+	}{
+		{"AllReduce", e.AllReduce}, {"Exchange", e.Exchange}, {"Send", e.Send},
+	} {
+		if err := c.collective.validate("Efficiency." + c.name); err != nil {
+			return err
+		}
 	}
-	if e.Sequence < 0 {
-		return badField("Efficiency.Sequence", e.Sequence)
+	if e.Host.Step < 0 {
+		return badField("Efficiency.Host.Step", e.Host.Step)
+	}
+	if e.Host.Sequence < 0 {
+		return badField("Efficiency.Host.Sequence", e.Host.Sequence)
 	}
 	return nil
+}
+
+// or returns the kernel, or another one in place of the zero value.
+func (k Kernel) or(other Kernel) Kernel {
+	if k == (Kernel{}) {
+		return other
+	}
+	return k
 }
 
 func (k Kernel) validate(name string) error {

@@ -47,46 +47,55 @@ func (e RoutedExperts) Work(n float64) Work {
 	}
 }
 
-// Picks returns the expected number of picks that fall on the busiest rank. If
-// all experts are equally likely, that is the mean and the expected largest of
-// Ranks normal deviations (Blom's approximation).
+// Picks returns the expected number of picks that fall on the busiest rank: the
+// mean of rank 0 and, as picks are random, the expected largest of Ranks normal
+// deviations. It is within 6 % of drawn routings if a rank has four picks or
+// more, and too low by up to a fifth with fewer.
 func (e RoutedExperts) Picks(n float64) float64 {
-	k := float64(e.PerPosition)
-	mean := n * k * e.share()
-	if e.Ranks == 1 || e.Balanced || n == 0 {
-		return mean
-	}
+	mean, most := n*float64(e.PerPosition)*e.share(), n*min(float64(e.PerPosition), float64(e.Count/e.Ranks))
 	// The picks of one position are distinct: hypergeometric, not binomial.
-	spread := n * k * e.share() * (1 - e.share()) * float64(e.Count-e.PerPosition) / float64(e.Count-1)
-	most := n * min(k, float64(e.Count/e.Ranks))
-	return min(mean+largestNormal(e.Ranks)*math.Sqrt(spread), most)
+	return e.largest(mean, mean*float64(e.Count-e.PerPosition)/float64(e.Count), most)
 }
 
 // Distinct returns the expected number of distinct experts that n positions
-// pick on the busiest rank:
+// pick on the busiest rank. On a single one it is
 //
-//   - equally likely: E/ep·(1 − (1 − k/E)^n)
-//   - Popularity: Σ (1 − (1 − q_e)^n) over the experts of rank 0
-//   - Balanced: min(E/ep, n·k/ep)
+//   - E·(1 − (1 − k/E)^n) if all are equally likely
+//   - Σ (1 − (1 − q_e)^n) with a Popularity
+//   - min(E, n·k) if Balanced
 //
-// A rank that is busier than the mean sees as many more positions.
+// and on several the same of the experts of rank 0, with the expected largest
+// of Ranks normal deviations: as good as that of Picks.
 func (e RoutedExperts) Distinct(n float64) float64 {
 	k, local := float64(e.PerPosition), float64(e.Count)/float64(e.Ranks)
-	if e.Balanced || n == 0 {
+	switch {
+	case e.Balanced:
 		return min(local, n*k/float64(e.Ranks))
+	case e.Popularity == nil:
+		missed := math.Pow(1-k/float64(e.Count), n)
+		return e.largest(local*(1-missed), local*(1-missed)*missed, local)
 	}
-	n = e.Picks(n) / (k * e.share())
-	if e.Popularity == nil {
-		return local * (1 - math.Pow(1-k/float64(e.Count), n))
-	}
-	sum := 0.0
+	mean, variance := 0.0, 0.0
 	for i := 0; i < e.Count; i += e.Ranks {
-		sum += 1 - math.Pow(1-e.Popularity[i], n)
+		missed := math.Pow(1-e.Popularity[i], n)
+		mean += 1 - missed
+		variance += (1 - missed) * missed
 	}
-	return sum
+	return e.largest(mean, variance, local)
 }
 
-// share is the expected part of the picks that falls on the busiest rank.
+// largest returns the expected largest of Ranks numbers with this mean, and
+// this variance if they were independent of each other.
+func (e RoutedExperts) largest(mean, variance, most float64) float64 {
+	if e.Ranks == 1 || e.Balanced {
+		return mean
+	}
+	// Expert by expert, what one rank has the others have not.
+	spread := variance * float64(e.Ranks-1) / float64(e.Ranks) * float64(e.Count) / float64(e.Count-1)
+	return min(mean+largestNormal(e.Ranks)*math.Sqrt(spread), most)
+}
+
+// share is the expected part of the picks that falls on rank 0.
 func (e RoutedExperts) share() float64 {
 	if e.Popularity == nil || e.Balanced || e.Ranks == 1 {
 		return 1 / float64(e.Ranks)
@@ -98,10 +107,12 @@ func (e RoutedExperts) share() float64 {
 	return sum / float64(e.PerPosition)
 }
 
-// largestNormal returns the expected largest of n standard normal values
-// (Blom, Statistical Estimates and Transformed Beta-Variables, 1958).
+// largestNormal returns the expected largest of n normal deviations that add up
+// to zero, in units of one of them (Blom, Statistical Estimates and Transformed
+// Beta-Variables, 1958, for independent ones).
 func largestNormal(n int) float64 {
-	return distuv.UnitNormal.Quantile((float64(n) - 0.375) / (float64(n) + 0.25))
+	independent := distuv.UnitNormal.Quantile((float64(n) - 0.375) / (float64(n) + 0.25))
+	return independent * math.Sqrt(float64(n)/float64(n-1))
 }
 
 // PowerLaw returns the Popularity of count experts of which each position
@@ -148,4 +159,23 @@ func PowerLaw(count, perPosition int, alpha, spread float64) ([]float64, error) 
 		left--
 	}
 	return q, nil
+}
+
+// validatePopularity checks that q are probabilities of count experts, largest
+// first, of which each position picks perPosition.
+func validatePopularity(q []float64, count, perPosition int) error {
+	if len(q) != count {
+		return fmt.Errorf("costmodel: Setup.Popularity has %d values for %d experts", len(q), count)
+	}
+	sum, last := 0.0, 1.0
+	for i, x := range q {
+		if !(x >= 0 && x <= last) {
+			return fmt.Errorf("costmodel: Setup.Popularity[%d] is %v, not in [0, %v]", i, x, last)
+		}
+		sum, last = sum+x, x
+	}
+	if math.Abs(sum-float64(perPosition)) > 1e-6*float64(perPosition) {
+		return fmt.Errorf("costmodel: Setup.Popularity adds up to %v, a position picks %d", sum, perPosition)
+	}
+	return nil
 }

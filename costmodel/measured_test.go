@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"servesim/costmodel"
 	"servesim/sim"
 )
 
@@ -42,7 +43,7 @@ func TestMeasuredTPOT(t *testing.T) {
 			s := setup(t, c.model, "H100")
 			s.TensorParallel = p.degree
 			if c.step > 0 {
-				s.Efficiency.Step, s.Efficiency.Sequence = c.step, c.sequence
+				s.Efficiency.Host = costmodel.HostTime{Step: c.step, Sequence: c.sequence}
 			}
 			e := closedLoop(build(t, s), p)*1e3/p.tpot - 1
 			bias += e / float64(len(points))

@@ -15,6 +15,11 @@ func (w Work) Add(v Work) Work {
 	return Work{w.FLOPs + v.FLOPs, w.Causal + v.Causal, w.Bytes + v.Bytes, w.Sequences + v.Sequences}
 }
 
+// times returns the work of n launches.
+func (w Work) times(n float64) Work {
+	return Work{n * w.FLOPs, n * w.Causal, n * w.Bytes, n * w.Sequences}
+}
+
 // Product is a matrix product (Rows × Inner) · (Inner × Columns), the right
 // side being weights:
 //
@@ -33,11 +38,14 @@ func (p Product) Work(rows float64) Work {
 	if rows == 0 {
 		return Work{}
 	}
-	n, k := float64(p.Columns), float64(p.Inner)
 	return Work{
-		FLOPs: 2 * n * k * rows,
-		Bytes: float64(n*k*p.Precision.Weights.BytesPerValue()) + float64(p.rowBytes()*rows),
+		FLOPs: 2 * float64(p.Columns) * float64(p.Inner) * rows,
+		Bytes: p.weightBytes() + float64(p.rowBytes()*rows),
 	}
+}
+
+func (p Product) weightBytes() float64 {
+	return float64(p.Columns) * float64(p.Inner) * p.Precision.Weights.BytesPerValue()
 }
 
 // rowBytes are the activations of one row, in and out.
@@ -58,43 +66,24 @@ type Attention struct {
 }
 
 // Prompt returns the work of one chunk.
-func (a Attention) Prompt(c sim.Chunk) Work {
-	s, p := float64(c.Tokens), float64(c.Context)
-	cached, causal := pairs(s, p, a.Window)
-	return a.work(s, cached, causal, keys(s, p, a.Window), 1)
-}
+func (a Attention) Prompt(c sim.Chunk) Work { return a.core().prompt(c) }
 
 // Decode returns the work of so many sequences that evaluate positions
 // altogether and hold context tokens altogether, each equally many. With a
 // window this is the most that sequences with this sum can have.
 func (a Attention) Decode(sequences, positions, context float64) Work {
-	if sequences == 0 {
-		return Work{}
-	}
-	s, p := positions/sequences, context/sequences
-	cached, causal := pairs(s, p, a.Window)
-	w := a.work(positions, sequences*(cached+causal), 0, sequences*keys(s, p, a.Window), sequences)
-	return w
+	return a.core().decode(sequences, positions, context)
 }
 
-func (a Attention) work(positions, cached, causal, read, sequences float64) Work {
-	perPair := 4 * float64(a.Heads*a.HeadDim)
-	return Work{
-		FLOPs:     perPair * (cached + causal),
-		Causal:    perPair * causal,
-		Bytes:     float64(a.tokenBytes()*(read+positions)) + float64(2*bf16*float64(a.Heads*a.HeadDim)*positions),
-		Sequences: sequences,
-	}
-}
-
-// tokenBytes are the key and the value of one token.
-func (a Attention) tokenBytes() float64 {
-	return float64(2*a.KVHeads*a.HeadDim) * a.KV.BytesPerValue()
+func (a Attention) core() core {
+	width := float64(a.Heads * a.HeadDim)
+	token := float64(2*a.KVHeads*a.HeadDim) * a.KV.BytesPerValue()
+	return core{perPair: 4 * width, perKey: token, perPosition: token + 2*bf16*width, window: float64(a.Window)}
 }
 
 // Latent is the core of multi-head latent attention in one layer on one GPU.
 // The cache holds one latent of r_kv and one rotated key of d_r values a
-// token, for all heads, on every GPU.
+// token, for all heads and on every GPU.
 type Latent struct {
 	Heads                              int // n, on this GPU
 	KVRank, RopeDim, NopeDim, ValueDim int // r_kv, d_r, d_n and d_v
@@ -105,63 +94,111 @@ type Latent struct {
 // heads:
 //
 //	F = 2·n·(d_n + d_r + d_v)·A
-//	Q = n·(d_n + d_r + d_v)·(B_kv·(p + s) + 2·s) + latents written
+//	Q = n·(d_n + d_r + d_v)·(B_kv·keys read + 2·s) + B_kv·(r_kv + d_r)·s written
 //
-// Expanding them is a product of the layer, not counted here.
-func (l Latent) Prompt(c sim.Chunk) Work {
-	s, p := float64(c.Tokens), float64(c.Context)
-	cached, causal := pairs(s, p, 0)
-	width := float64(l.Heads * (l.NopeDim + l.RopeDim + l.ValueDim))
-	return Work{
-		FLOPs:     2 * width * (cached + causal),
-		Causal:    2 * width * causal,
-		Bytes:     width*(float64(l.KV.BytesPerValue()*(p+s))+bf16*s) + float64(l.tokenBytes()*s),
-		Sequences: 1,
-	}
-}
+// Expanding the latents of the chunk is a product of the layer, not counted
+// here; engines that expand those of the context again do more.
+func (l Latent) Prompt(c sim.Chunk) Work { return l.promptCore().prompt(c) }
 
 // Decode returns the work of so many sequences with the expansion absorbed
 // into queries and outputs, so that all heads read the same latents:
 //
 //	F = 2·n·(2·r_kv + d_r)·A
-//	Q = B_kv·(r_kv + d_r)·(keys read + s written) + 2·n·(2·r_kv + d_r)·s
+//	Q = B_kv·(r_kv + d_r)·(keys read + s written) + 2·n·(4·r_kv + d_r)·s
+//
+// Queries and outputs of the size of latents are written and read: the products
+// that make and take them count those of the heads' size only.
 func (l Latent) Decode(sequences, positions, context float64) Work {
-	if sequences == 0 {
-		return Work{}
-	}
-	cached, causal := pairs(positions/sequences, context/sequences, 0)
-	width := float64(l.Heads * (2*l.KVRank + l.RopeDim))
-	return Work{
-		FLOPs:     2 * width * sequences * (cached + causal),
-		Bytes:     float64(l.tokenBytes()*(context+2*positions)) + float64(bf16*width*positions),
-		Sequences: sequences,
+	return l.decodeCore().decode(sequences, positions, context)
+}
+
+func (l Latent) promptCore() core {
+	width := float64(l.Heads * (l.NopeDim + l.RopeDim + l.ValueDim))
+	return core{perPair: 2 * width, perKey: width * l.KV.BytesPerValue(), perPosition: l.tokenBytes() + bf16*width}
+}
+
+func (l Latent) decodeCore() core {
+	return core{
+		perPair: 2 * float64(l.Heads*(2*l.KVRank+l.RopeDim)), perKey: l.tokenBytes(),
+		perPosition: l.tokenBytes() + bf16*float64(l.Heads*(4*l.KVRank+l.RopeDim)),
 	}
 }
 
 func (l Latent) tokenBytes() float64 { return float64(l.KVRank+l.RopeDim) * l.KV.BytesPerValue() }
 
+// core is what attention does for a pair of query and key, a key read and a
+// position.
+type core struct {
+	perPair             float64 // FLOPs
+	perKey, perPosition float64 // bytes
+	window              float64 // 0 means none
+}
+
+// times returns the core of so many layers.
+func (c core) times(layers int) core {
+	n := float64(layers)
+	return core{n * c.perPair, n * c.perKey, n * c.perPosition, c.window}
+}
+
+func (c core) prompt(chunk sim.Chunk) Work {
+	s, p := float64(chunk.Tokens), float64(chunk.Context)
+	cached, causal := pairs(s, p, c.window)
+	return Work{
+		FLOPs: c.perPair * (cached + causal), Causal: c.perPair * causal,
+		Bytes: float64(c.perKey*keys(s, p, c.window)) + float64(c.perPosition*s), Sequences: 1,
+	}
+}
+
+// decode takes n sequences with s positions and p tokens of context altogether.
+func (c core) decode(n, s, p float64) Work {
+	var all, read float64
+	switch {
+	case n == 0:
+		return Work{}
+	case c.window > 0 && s == n:
+		all = min(p+n, n*c.window)
+		read = all
+	case c.window > 0:
+		cached, causal := pairs(s/n, p/n, c.window)
+		all, read = n*(cached+causal), n*keys(s/n, p/n, c.window)
+	case s == n:
+		all, read = p+n, p+n
+	default:
+		all, read = float64(s/n*p)+float64(s*(s/n+1)/2), p+s
+	}
+	return Work{FLOPs: c.perPair * all, Bytes: float64(c.perKey*read) + float64(c.perPosition*s), Sequences: n}
+}
+
+// self adds positions that see themselves only.
+func (c core) self(w Work, positions, sequences int) Work {
+	n := float64(positions)
+	w.FLOPs += c.perPair * n
+	w.Bytes += (c.perKey + c.perPosition) * n
+	w.Sequences += float64(sequences)
+	return w
+}
+
 // pairs counts the pairs of s positions behind p tokens: with cached tokens and
 // within the chunk. In a window the positions that fill it see all before
 // them, those behind them window tokens each, which count as cached unless the
 // window lies in the chunk.
-func pairs(s, p float64, window int) (cached, causal float64) {
-	if window == 0 || p+s <= float64(window) {
+func pairs(s, p, window float64) (cached, causal float64) {
+	if window == 0 || p+s <= window {
 		return s * p, s * (s + 1) / 2
 	}
-	w := float64(window)
-	ramp := min(max(w-p, 0), s) // positions that see less than a window, or just one
-	all := float64(ramp*p) + float64(ramp*(ramp+1)/2) + float64((s-ramp)*w)
-	// Position i sees min(i, w) of its chunk.
-	full := min(s, w)
-	causal = float64(full*(full+1)/2) + float64((s-full)*w)
+	ramp := min(max(window-p, 0), s) // positions that see no more than a window
+	all := float64(ramp*p) + float64(ramp*(ramp+1)/2) + float64((s-ramp)*window)
+	// Position i sees min(i, window) of its chunk.
+	full := min(s, window)
+	causal = float64(full*(full+1)/2) + float64((s-full)*window)
 	return all - causal, causal
 }
 
 // keys counts the tokens whose keys are read: of the context those that the
 // first position sees, and the positions themselves.
-func keys(s, p float64, window int) float64 {
+func keys(s, p, window float64) float64 {
 	if window > 0 {
-		p = min(p, float64(window-1))
+		p = min(p, window-1)
 	}
 	return p + s
 }

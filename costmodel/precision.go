@@ -36,10 +36,19 @@ type Precision struct {
 	Compute     Number
 }
 
-// precisions are the names that kernel benchmarks use. Scales are those of the
-// formats' definitions: FP8 in blocks of 128 × 128 with FP32 scales, NVFP4 in
-// groups of 16 with FP8 scales, MXFP4 and MXFP8 in groups of 32 with one-byte
-// exponents, INT4 in groups of 128 with BF16 scales.
+// The formats with scales, as they are defined: FP8 in blocks of 128 × 128
+// (weights) or 128 (activations) with FP32 scales, NVFP4 in groups of 16 with
+// FP8 scales, MXFP4 and MXFP8 in groups of 32 with one-byte exponents.
+var (
+	fp8Blocks = Format{ValueBytes: 1, ScaleBytes: 4, Group: 128 * 128}
+	fp8Rows   = Format{ValueBytes: 1, ScaleBytes: 4, Group: 128}
+	nvfp4     = Format{ValueBytes: 0.5, ScaleBytes: 1, Group: 16}
+	mxfp4     = Format{ValueBytes: 0.5, ScaleBytes: 1, Group: 32}
+	mxfp8     = Format{ValueBytes: 1, ScaleBytes: 1, Group: 32}
+)
+
+// precisions are the names that kernel benchmarks use. INT4 has BF16 scales in
+// groups of 128, as GPTQ and AWQ write them by default.
 var precisions = []struct {
 	name      string
 	precision Precision
@@ -48,14 +57,11 @@ var precisions = []struct {
 	{"int8_wo", Precision{Weights: Format{ValueBytes: 1}}},
 	{"int4_wo", Precision{Weights: Format{ValueBytes: 0.5, ScaleBytes: 2, Group: 128}}},
 	{"fp8", Precision{Weights: Format{ValueBytes: 1}, Activations: Format{ValueBytes: 1}, Compute: FP8}},
-	{"fp8_block", Precision{Weights: Format{ValueBytes: 1, ScaleBytes: 4, Group: 128 * 128},
-		Activations: Format{ValueBytes: 1, ScaleBytes: 4, Group: 128}, Compute: FP8}},
+	{"fp8_block", Precision{Weights: fp8Blocks, Activations: fp8Rows, Compute: FP8}},
 	{"int8", Precision{Weights: Format{ValueBytes: 1}, Activations: Format{ValueBytes: 1}, Compute: INT8}},
-	{"nvfp4", Precision{Weights: Format{ValueBytes: 0.5, ScaleBytes: 1, Group: 16},
-		Activations: Format{ValueBytes: 0.5, ScaleBytes: 1, Group: 16}, Compute: FP4}},
-	{"w4a16_mxfp4", Precision{Weights: Format{ValueBytes: 0.5, ScaleBytes: 1, Group: 32}}},
-	{"w4a8_mxfp4_mxfp8", Precision{Weights: Format{ValueBytes: 0.5, ScaleBytes: 1, Group: 32},
-		Activations: Format{ValueBytes: 1, ScaleBytes: 1, Group: 32}, Compute: FP8}},
+	{"nvfp4", Precision{Weights: nvfp4, Activations: nvfp4, Compute: FP4}},
+	{"w4a16_mxfp4", Precision{Weights: mxfp4}},
+	{"w4a8_mxfp4_mxfp8", Precision{Weights: mxfp4, Activations: mxfp8, Compute: FP8}},
 }
 
 // LookupPrecision returns the precision of that name. The error lists the
