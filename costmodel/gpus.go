@@ -96,9 +96,16 @@ var gpus = []GPU{
 // The shares and launches of matrix products and attention are fits of
 // Kernel's formula with the maximum to vLLM's kernels, head dimension 128, as
 // published with aiconfigurator (vLLM 0.14 on A100, 0.24 elsewhere); Narrow is
-// FP8 and includes the conversion of activations. Mean errors of the fits,
-// BF16 products, FP8 products and prefill attention, in %: A100 12, –, 19;
-// B200 11, 28, 22; H100 9, 23, 14; L40S 17, 25, 17; RTX PRO 6000 13, 21, 16.
+// FP8 and includes the conversion of activations. Mean and median errors over
+// the whole of those tables, in %, of BF16 products, FP8 products, decode
+// attention, and prefill attention from 1024 positions on:
+//
+//	A100          19 (12)   –        25 (15)   23 (19)
+//	B200          17 (11)   34 (29)  18 (11)   24 (21)
+//	H100          14 (9)    31 (26)  18 (8)    24 (21)
+//	L40S          26 (13)   33 (26)  36 (17)   14 (10)
+//	RTX PRO 6000  21 (12)   28 (22)  27 (20)   20 (18)
+//
 // The fits give no compute share for decode attention and no memory share for
 // prefill attention, which hardly count: each borrows the other's. Those of
 // experts are of H100, H200 and B200 together, and borrowed elsewhere: an error
