@@ -173,3 +173,42 @@ func TestPipeline(t *testing.T) {
 		t.Errorf("%d GPUs with %v KV bytes a token and %v of %v bytes of weights", s.GPUs(), s.KVBytesPerToken(), s.WeightBytes(), whole)
 	}
 }
+
+// Stages and groups on other nodes are reached over the network.
+func TestNetworkBetweenNodes(t *testing.T) {
+	s := setup(t, "Llama-3.1-405B", "H100")
+	s.Efficiency = costmodel.Efficiency{}
+	s.TensorParallel, s.PipelineParallel = 8, 2
+	b := sim.Batch{Decodes: 64, Positions: 64}
+	if got, want := build(t, s).Breakdown(b)[costmodel.Send], 64*16384*2.0; got.Bytes != want || !near(got.Seconds, want/50e9) {
+		t.Errorf("between stages: %+v, want %v bytes over 50 GB/s", got, want)
+	}
+	s = setup(t, "DeepSeek-V3", "H100")
+	s.Efficiency = costmodel.Efficiency{}
+	s.DataParallel, s.ExpertParallel = 16, 16
+	if got := build(t, s).Breakdown(b)[costmodel.Dispatch]; !near(got.Seconds, got.Bytes/50e9) {
+		t.Errorf("between groups: %+v, want a rate of 50 GB/s", got)
+	}
+}
+
+// Explain says what the average stage does, in the time of all.
+func TestExplainStages(t *testing.T) {
+	s := setup(t, "Llama-3.1-405B", "H100")
+	s.TensorParallel = 8
+	b := sim.Batch{Decodes: 64, Positions: 64, Context: 64_000}
+	sum := func() (o sim.Operator) {
+		for _, x := range build(t, s).Explain(b, nil) {
+			if x.Name != "send" {
+				o.FLOPs, o.Counted, o.Bytes, o.Sent, o.Seconds = o.FLOPs+x.FLOPs, o.Counted+x.Counted, o.Bytes+x.Bytes, o.Sent+x.Sent, o.Seconds+x.Seconds
+			}
+		}
+		return o
+	}
+	one := sum()
+	s.PipelineParallel = 2
+	two := sum()
+	if !near(two.FLOPs, one.FLOPs/2) || !near(float64(two.Counted), float64(one.Counted)/2) || !near(two.Bytes, one.Bytes/2) ||
+		!near(two.Sent, one.Sent/2) || !near(two.Seconds, one.Seconds) {
+		t.Errorf("one stage %+v, two %+v; want half of the work in the same time", one, two)
+	}
+}

@@ -130,6 +130,20 @@ func TestClassDefaults(t *testing.T) {
 			Layers: 12, Hidden: 768, Intermediate: 3072, Ungated: true, Heads: 12, KVHeads: 12, HeadDim: 64, Vocab: 50257, MaxPositions: 1024, TiedEmbeddings: true}},
 		{"opt", `{"model_type": "opt", "num_hidden_layers": 12, "num_attention_heads": 12, "hidden_size": 768, "ffn_dim": 3000, "vocab_size": 50272}`, costmodel.Model{
 			Layers: 12, Hidden: 768, Intermediate: 3000, Ungated: true, Heads: 12, KVHeads: 12, HeadDim: 64, Vocab: 50272, TiedEmbeddings: true}},
+		{"multi-query", `{` + tinyConfig + `, "multi_query": true}`, costmodel.Model{
+			Layers: 2, Hidden: 8, Intermediate: 16, Heads: 2, KVHeads: 1, HeadDim: 4, Vocab: 10}},
+		{"listed layers with experts", `{` + tinyConfig + `, "num_local_experts": 8, "num_experts_per_tok": 2, "moe_layers": [1], "interleave_moe_layer_step": 5}`, costmodel.Model{
+			Layers: 2, Hidden: 8, Intermediate: 16, Heads: 2, KVHeads: 2, HeadDim: 4, Vocab: 10,
+			MoE: costmodel.MoE{Layers: 1, Experts: 8, PerPosition: 2, Inner: 16}}},
+		{"layers with experts one by one", `{` + tinyConfig + `, "num_experts": 8, "num_experts_per_tok": 2, "moe_layer_freq": [0, 1]}`, costmodel.Model{
+			Layers: 2, Hidden: 8, Intermediate: 16, Heads: 2, KVHeads: 2, HeadDim: 4, Vocab: 10,
+			MoE: costmodel.MoE{Layers: 1, Experts: 8, PerPosition: 2, Inner: 16}}},
+		{"layers with a chunk one by one", `{` + tinyConfig + `, "attention_chunk_size": 32, "no_rope_layers": [0, 1]}`, costmodel.Model{
+			Layers: 2, Hidden: 8, Intermediate: 16, Heads: 2, KVHeads: 2, HeadDim: 4, Vocab: 10,
+			Window: costmodel.WindowLayers{Layers: 1, Tokens: 32}}},
+		{"fields of the wrapper", `{"model_type": "llava", "tie_word_embeddings": true, "text_config": {` + tinyConfig + `},
+			"quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["vision_tower.layers.0.self_attn"]}}`, costmodel.Model{
+			Layers: 2, Hidden: 8, Intermediate: 16, Heads: 2, KVHeads: 2, HeadDim: 4, Vocab: 10, TiedEmbeddings: true, Precision: fp8Tensor}},
 		{"qwen2_moe", `{"model_type": "qwen2_moe", "num_hidden_layers": 24, "num_attention_heads": 16, "num_key_value_heads": 16, "hidden_size": 2048,
 			"intermediate_size": 5632, "vocab_size": 151936, "num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 1408,
 			"shared_expert_intermediate_size": 5632, "moe_layer_freq": 2, "first_k_dense_replace": 1}`, costmodel.Model{
@@ -176,6 +190,13 @@ func TestQuantisation(t *testing.T) {
 		{"awq", `{"quant_method": "awq", "w_bit": 4, "q_group_size": 64}`, ``, four(64), costmodel.Format{}},
 		{"columns", `{"quant_method": "gptq", "bits": 8, "group_size": -1}`, ``, costmodel.Precision{Weights: costmodel.Format{ValueBytes: 1}}, costmodel.Format{}},
 		{"bitsandbytes", `{"quant_method": "bitsandbytes", "load_in_8bit": true}`, ``, costmodel.Precision{Weights: costmodel.Format{ValueBytes: 1}}, costmodel.Format{}},
+		{"bitsandbytes, 4 bits", `{"quant_method": "bitsandbytes", "load_in_4bit": true}`, ``,
+			costmodel.Precision{Weights: costmodel.Format{ValueBytes: 0.5, ScaleBytes: 4, Group: 64}}, costmodel.Format{}},
+		{"compressed FP8 in blocks", `{"quant_method": "compressed-tensors", "config_groups": {"group_0":
+			{"weights": {"num_bits": 8, "type": "float", "block_structure": [128, 128]}, "input_activations": {"num_bits": 8}}}}`, ``,
+			costmodel.Precision{Weights: fp8Block.Weights, Activations: costmodel.Format{ValueBytes: 1}, Compute: costmodel.FP8}, costmodel.Format{}},
+		{"side file, 4 bits and FP8 activations", `null`, `{"quantization": {"quant_algo": "W4A8_AWQ", "group_size": 128}}`,
+			costmodel.Precision{Weights: four(128).Weights, Activations: costmodel.Format{ValueBytes: 1}, Compute: costmodel.FP8}, costmodel.Format{}},
 		{"compressed FP8", `{"quant_method": "compressed-tensors", "ignore": ["lm_head"], "kv_cache_scheme": {"num_bits": 8}, "config_groups": {"group_0":
 			{"weights": {"num_bits": 8, "type": "float"}, "input_activations": {"num_bits": 8, "type": "float"}}}}`, ``, fp8Tensor, fp8KV},
 		{"compressed INT4", `{"quant_method": "compressed-tensors", "config_groups": {"group_0":

@@ -89,6 +89,23 @@ func drawBusiest(e costmodel.RoutedExperts, n int, rng *rand.Rand) (picks, disti
 	return slices.Max(load), slices.Max(different)
 }
 
+// Four experts dealt to two ranks: the first and the third to rank 0, which
+// gets 0.9 + 0.3 of 2 picks a position and, of many, a few more by chance.
+func TestPopularRank(t *testing.T) {
+	e := costmodel.RoutedExperts{Count: 4, PerPosition: 2, Ranks: 2, Shards: 1, Popularity: []float64{0.9, 0.6, 0.3, 0.2}}
+	if got := e.Picks(1e8) / 1e8; math.Abs(got-1.2) > 1e-3 {
+		t.Errorf("%v picks a position, want 1.2", got)
+	}
+	// One position: 1.2 experts are expected, and by chance more.
+	if got := e.Distinct(1); got < 1.2 || got > 2 {
+		t.Errorf("%v distinct experts of one position", got)
+	}
+	e.Ranks = 1
+	if got, want := e.Distinct(2), 0.99+0.84+0.51+0.36; !near(got, want) {
+		t.Errorf("%v distinct experts of two positions, want %v", got, want)
+	}
+}
+
 // Mixtral-like: 4 experts of 3·10·5 elements, 2 a position, two ranks of two
 // halves. Without chance both ranks get half of 2·6 picks.
 func TestExpertsWork(t *testing.T) {

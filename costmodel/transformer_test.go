@@ -303,3 +303,68 @@ func TestLatentByHand(t *testing.T) {
 		t.Errorf("%v FLOPs of decode attention on each of two GPUs, want 1344", half)
 	}
 }
+
+// What element-wise operators move per position and layer, in values: two norms
+// with residual, 48; queries and keys in place, 48; the activation, three or, of
+// an ungated network, two times 16. Of experts the shared columns only, three
+// times 4; with latent attention the rotated parts only, 2·(4 + 1)·2.
+func TestElementwise(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		edit   func(*costmodel.Model)
+		values float64
+	}{
+		{"gated", func(*costmodel.Model) {}, 2 * (48 + 48 + 48)},
+		{"ungated", func(m *costmodel.Model) { m.Ungated = true }, 2 * (48 + 48 + 32)},
+		{"experts", func(m *costmodel.Model) { *m = expertSetup().Model }, 3 * (48 + 48 + 12)},
+		{"latent", func(m *costmodel.Model) {
+			m.MLA = costmodel.MLA{KVRank: 6, QueryRank: 5, NopeDim: 3, RopeDim: 2, ValueDim: 4}
+		}, 2 * (48 + 20 + 48)},
+	} {
+		s := tinySetup()
+		c.edit(&s.Model)
+		if got := build(t, s).Breakdown(mixed)[costmodel.Elementwise].Bytes; got != 5*2*c.values {
+			t.Errorf("%s: %v bytes, want %v", c.name, got, 5*2*c.values)
+		}
+	}
+}
+
+// Two matrices in place of three: 2·8·16 elements fewer.
+func TestUngated(t *testing.T) {
+	m := tiny
+	m.Ungated = true
+	if got := m.Params(); got != 1736-256 {
+		t.Errorf("%d parameters, want 1480", got)
+	}
+}
+
+// On 16 GPUs each keeps 4 of 64 heads and a copy of one of 8 KV heads.
+func TestReplicatedKVHeads(t *testing.T) {
+	s := setup(t, "Llama-3.1-70B", "H100")
+	s.TensorParallel = 16
+	m := build(t, s)
+	b := sim.Batch{Decodes: 1, Positions: 1}
+	if got, want := m.Breakdown(b)[costmodel.QKV].FLOPs, 2.0*80*8192*(4+2)*128; got != want {
+		t.Errorf("%v FLOPs on each of 16 GPUs, want %v", got, want)
+	}
+	// The copies are not counted: (64 + 2·8) heads over 16 GPUs.
+	for _, o := range m.Explain(b, nil) {
+		if want := sim.FP8Ops(4 * 80 * 8192 * 80 * 128 / 16); o.Name == "qkv" && o.Counted != want {
+			t.Errorf("%v counted on each of 16 GPUs, want %v", o.Counted, want)
+		}
+	}
+}
+
+// Each padding row is a sequence of its own to attention.
+func TestPaddingRowsAreSequences(t *testing.T) {
+	s := tinySetup()
+	s.Efficiency.DecodeAttention.Sequence = time.Second
+	m := build(t, s)
+	b := sim.Batch{Decodes: 2, Positions: 2}
+	plain := m.Breakdown(b)[costmodel.DecodeAttention].Seconds
+	b.Padding.Rows = 3
+	// Three times 256 bytes more, and three seconds in each of two layers.
+	if got, want := m.Breakdown(b)[costmodel.DecodeAttention].Seconds, plain+3*0.256+3*2; !near(got, want) {
+		t.Errorf("%v s with three rows of padding, want %v", got, want)
+	}
+}

@@ -97,7 +97,7 @@ func TestObservationOmits(t *testing.T) {
 		o.Add(metrics.Call{End: ms(5*i - 5), Running: running})
 	}
 	r := o.Report(metrics.NotFlushed)
-	if r.Intervals != 1 || r.Omitted != 1 || r.StepRate != 100 || r.LargestMs != 10 {
+	if o.Endpoints[0].Omitted != 0 || r.Intervals != 1 || r.Omitted != 1 || r.StepRate != 100 || r.LargestMs != 10 {
 		t.Errorf("%+v, want one interval, 100/s, one call omitted", r)
 	}
 }

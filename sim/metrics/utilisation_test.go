@@ -68,6 +68,22 @@ func TestUtilisation(t *testing.T) {
 	}
 }
 
+// Two replicas with peaks of their own: 1 and 2 tera-operations in 10 ms each of
+// a run of 20 ms, against 1000 and 3000 a second.
+func TestUtilisationOfReplicas(t *testing.T) {
+	r := sim.Replica{CostModel: explained{counted: 1e12, bytes: 1e9}}
+	u, err := metrics.NewUtilisation(sim.Config{Replicas: []sim.Replica{r, r}}, metrics.Peak{Rate: 1000e12, Bandwidth: 1e12}, metrics.Peak{Rate: 3000e12, Bandwidth: 3e12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Observe(sim.Event{Kind: sim.StepEnd, Time: ms(10), Took: 10 * time.Millisecond, Batch: sim.Batch{Decodes: 1, Positions: 1}})
+	u.Observe(sim.Event{Kind: sim.StepEnd, Replica: 1, Time: ms(20), Took: 10 * time.Millisecond, Batch: sim.Batch{Decodes: 2, Positions: 2}})
+	want := metrics.UtilisationReport{Steps: 2, TeraOps: 3, Gigabytes: 3, MFU: 3.0 / 40, MBU: 3.0 / 40, MFUOfRun: 3.0 / 80, MBUOfRun: 3.0 / 80}
+	if d := cmp.Diff(want, u.Report(), near); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 func TestUtilisationErrors(t *testing.T) {
 	good, peak := sim.Replica{CostModel: explained{}}, metrics.Peak{Rate: 1, Bandwidth: 1}
 	for _, c := range []struct {
