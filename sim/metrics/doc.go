@@ -6,7 +6,8 @@
 //	                     │ per class
 //	                     ├ steps: gaps between tokens, batch, KV blocks
 //	                     └ levels: queue, running, in the system, over time
-//	            └► Utilisation: MFU and MBU of steps and of the run
+//	            ├► Utilisation: MFU and MBU of steps and of the run
+//	            └► Observation: the rate of steps at fixed concurrency, raw
 //
 // Read collector.go first, then request.go and step.go for the two kinds of
 // events, report.go for what comes out, and definitions.go for what each
