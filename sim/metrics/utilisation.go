@@ -122,10 +122,10 @@ func (u *Utilisation) Report() UtilisationReport {
 		counted += w.counted
 		bytes += w.bytes
 		busy, elapsed := time.Duration(w.busy).Seconds(), time.Duration(u.end).Seconds()
-		steps += busy * float64(u.peaks[i].Rate)
-		stepBytes += busy * u.peaks[i].Bandwidth
-		run += elapsed * float64(u.peaks[i].Rate)
-		runBytes += elapsed * u.peaks[i].Bandwidth
+		steps += float64(busy * float64(u.peaks[i].Rate))
+		stepBytes += float64(busy * u.peaks[i].Bandwidth)
+		run += float64(elapsed * float64(u.peaks[i].Rate))
+		runBytes += float64(elapsed * u.peaks[i].Bandwidth)
 	}
 	r.TeraOps, r.Gigabytes = Number(counted.Tera()), Number(bytes/1e9)
 	r.MFU, r.MFUOfRun = Number(float64(counted)/steps), Number(float64(counted)/run)
