@@ -62,7 +62,7 @@ type Transformer struct {
 }
 
 // tabled is the number of positions up to which seconds are looked up.
-const tabled = 1024
+const tabled = 512
 
 // NewTransformer validates s and works out what does not depend on the batch.
 func NewTransformer(s Setup) (*Transformer, error) {

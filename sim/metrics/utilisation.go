@@ -76,7 +76,7 @@ func (u *Utilisation) Observe(e sim.Event) {
 	if e.Kind != sim.StepEnd {
 		return
 	}
-	u.operators = u.explainers[e.Replica].Explain(e.Batch, u.operators[:0])
+	u.operators = u.explainers[e.Replica].Explain(*e.Batch, u.operators[:0])
 	s := StepWork{Replica: int(e.Replica), Step: e.Step, End: e.Time, Took: e.Took}
 	for i := range u.operators {
 		s.Counted += u.operators[i].Counted
