@@ -44,7 +44,7 @@ func (s Setup) KVLink(l Link) (sim.Link, error) {
 	}
 	return sim.Link{
 		TokenBytes: int64(math.Ceil(s.Model.KVBytesPerToken())),
-		Bandwidth:  l.Rate() * float64(s.degree()),
+		Bandwidth:  l.Rate() * float64(s.GPUs()),
 		Latency:    l.Latency,
 	}, nil
 }

@@ -6,6 +6,8 @@
 //	                     │ per class
 //	                     ├ steps: gaps between tokens, batch, KV blocks
 //	                     └ levels: door, queue, running, in the system, over time
+//	            ├► Utilisation: MFU and MBU of steps and of the run
+//	            └► Observation: the rate of steps at fixed concurrency, raw
 //
 // Read collector.go first, then request.go, door.go and step.go for the events,
 // report.go for what comes out, and definitions.go for what each figure means;
