@@ -192,7 +192,7 @@ func newFlags(o *options) *flag.FlagSet {
 	flags := flag.NewFlagSet("profile", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // errors are reported once, by main
 	flags.BoolVar(&o.json, "json", false, "print one JSON object")
-	flags.BoolVar(&o.answers, "answers", false, "profile many traces, named like scenarios, and print answers to score")
+	flags.BoolVar(&o.answers, "answers", false, "profile many traces, named like scenarios, and print the answers\nthat a scorer reads")
 	flags.StringVar(&o.record, "record", "", "complete the diagnosis record in `file` from the trace and print it as\na page of Markdown")
 	flags.Func("percentiles", "`convention`: linear or nearest-rank (default linear)", func(s string) error {
 		for _, m := range []profile.Method{profile.Linear, profile.NearestRank} {
@@ -209,7 +209,7 @@ func newFlags(o *options) *flag.FlagSet {
 		}
 		return err
 	})
-	flags.Func("min-cell", "`requests` below which a group is flagged, without figures (default 20)", func(s string) (err error) {
+	flags.Func("min-cell", "`requests` below which a group is flagged, without figures\n(default 20)", func(s string) (err error) {
 		if o.MinCell, err = strconv.Atoi(s); err != nil || o.MinCell < 1 {
 			err = errors.New("want a whole number, at least 1")
 		}
@@ -228,7 +228,7 @@ func newFlags(o *options) *flag.FlagSet {
 	})
 	flags.BoolVar(&o.Partial, "partial", false, "accept records that lack instants: their time is a residual")
 	flags.StringVar(&o.Arrivals, "arrivals", "", "what the report calls the arrival process (default \"trace replay\")")
-	flags.Float64Var(&o.InSystem, "in-system", 0, "mean `number` of requests in the system that something else counted, to\ncompare with Little's law")
+	flags.Float64Var(&o.InSystem, "in-system", 0, "mean `number` of requests in the system that something else\ncounted, to compare with Little's law")
 	target := func(to *time.Duration, name, text string) {
 		flags.Func(name, text+", `ms`", func(s string) error {
 			ms, err := strconv.ParseFloat(s, 64)

@@ -158,10 +158,20 @@ func (d *Diagnosis) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// markdown keeps text from being read as markup, and on one line.
+// markdown keeps text from being read as markup, wherever its lines break.
 func markdown(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	return strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "|", `\|`, "#", `\#`).Replace(text)
+	words := strings.Fields(text)
+	for i, word := range words {
+		word = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "|", `\|`, "#", `\#`).Replace(word)
+		if strings.ContainsRune("-+=>~", rune(word[0])) {
+			word = `\` + word
+		}
+		if digits := strings.TrimLeft(word, "0123456789"); digits != word && (digits == "." || digits == ")") {
+			word = strings.TrimSuffix(word, digits) + `\` + digits
+		}
+		words[i] = word
+	}
+	return strings.Join(words, " ")
 }
 
 // ReadDiagnosis reads the fields that a JSON object has: the record may still

@@ -94,7 +94,7 @@ func TestDiagnosisMissing(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	r := analyse(t, burst(), profile.Options{})
 	d := r.Complete(said(), "burst_1.jsonl")
-	d.Objective = "a *bold* claim\n# with <b>markup</b> and a | bar"
+	d.Objective = "a *bold* claim\n# with <b>markup</b> and a | bar - or + 2. or -5 ms > 1) = 2.5"
 	var b bytes.Buffer
 	if err := d.WriteMarkdown(&b); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestMarkdown(t *testing.T) {
 			t.Errorf("long line %q", line)
 		}
 	}
-	for _, want := range []string{`a \*bold\* claim \# with \<b>markup\</b> and a \| bar`, "## Stop rule", "- contribution: a fifth of p95 TTFT",
+	for _, want := range []string{`a \*bold\* claim \# with \<b>markup\</b> and a \| bar \- or \+ 2\. or \-5 ms \> 1\) \= 2.5`, "## Stop rule", "- contribution: a fifth of p95 TTFT",
 		"- engine: continuous, 256 sequences - gpu: H100 - model: Llama-3.1-8B", "- phase: queue", `burst\_1.jsonl, replayed`, "- negative control: one request on an idle server"} {
 		if !has(page, want) {
 			t.Errorf("no %q in\n%s", want, page)

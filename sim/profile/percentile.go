@@ -75,22 +75,28 @@ func rank(q float64, n int) int {
 }
 
 // total is an exact sum of float64s, so that a mean does not depend on the
-// order of the records and equal phases have equal means.
+// order of the records and equal phases have equal means. It keeps parts that
+// do not overlap, whose sum is that of all values (Shewchuk, Adaptive Precision
+// Floating-Point Arithmetic, 1997, section 2.4).
 type total struct {
-	sum big.Float
-	n   int
+	parts []float64
+	n     int
 }
 
-// totalBits covers the sum of 2⁶³ instants beyond 146 years and the last bit
-// of a nanosecond divided by 2⁶³ tokens.
-const totalBits = 256
-
 func (t *total) add(v float64) {
-	if t.n == 0 {
-		t.sum.SetPrec(totalBits)
+	kept := 0
+	for _, p := range t.parts {
+		if math.Abs(v) < math.Abs(p) {
+			v, p = p, v
+		}
+		sum := v + p
+		if lost := p - (sum - v); lost != 0 {
+			t.parts[kept] = lost
+			kept++
+		}
+		v = sum
 	}
-	var x big.Float
-	t.sum.Add(&t.sum, x.SetFloat64(v))
+	t.parts = append(t.parts[:kept], v)
 	t.n++
 }
 
@@ -99,8 +105,11 @@ func (t *total) over(n int) float64 {
 	if n == 0 {
 		return math.NaN()
 	}
-	r, _ := t.sum.Rat(nil)
-	v, _ := r.Quo(r, new(big.Rat).SetInt64(int64(n))).Float64()
+	sum := new(big.Rat)
+	for _, p := range t.parts {
+		sum.Add(sum, new(big.Rat).SetFloat64(p))
+	}
+	v, _ := sum.Quo(sum, new(big.Rat).SetInt64(int64(n))).Float64()
 	return v
 }
 
