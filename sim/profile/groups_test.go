@@ -139,6 +139,19 @@ func TestPromptBands(t *testing.T) {
 	}
 }
 
+// Bands that were asked for are all shown.
+func TestManyBands(t *testing.T) {
+	var bands []int
+	var records []trace.Record
+	for i := range 30 {
+		bands = append(bands, 10*(i+1))
+		records = append(records, record(fmt.Sprint(i), 10*(i+1), 1, 0, 1, 1, 1, 1, 1, 1, 1))
+	}
+	if got := analyse(t, records, profile.Options{PromptBands: bands}).Groups[0].Cells; len(got) != 30 || got[29].Name != "291–300" {
+		t.Errorf("%d bands, the last %+v", len(got), got[len(got)-1])
+	}
+}
+
 // Many routes share the last cell.
 func TestManyCells(t *testing.T) {
 	p, err := profile.New(profile.Options{MinCell: 1})

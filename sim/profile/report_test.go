@@ -187,6 +187,28 @@ func TestInvalidRecords(t *testing.T) {
 	}
 }
 
+// A partial profile accepts what is missing, not what is wrong.
+func TestInvalidPartialRecords(t *testing.T) {
+	records := burst()[:1]
+	records[0].PrefillStart, records[0].PrefillEnd = trace.Unknown, records[0].QueueEnter-1
+	want := `profile: record 1, request "burst-01": prefill_end_ms 1023.999999 is before queue_enter_ms 1024:`
+	if _, err := profile.Analyse(records, profile.Options{Partial: true}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// A mean is that of the values, not of a sum that rounds on its way: ten times
+// 0.1 make 0.9999999999999999.
+func TestMeansAreExact(t *testing.T) {
+	var records []trace.Record
+	for i := range 10 {
+		records = append(records, record(fmt.Sprint(i), 1, 2, 0, 0.1, 0, 0, 0, 0, 0, 0))
+	}
+	if got := analyse(t, records, profile.Options{}).Phases[trace.NetworkIn].MeanMs; got != 0.1 {
+		t.Errorf("the mean of ten times 0.1 is %v", float64(got))
+	}
+}
+
 func TestOptions(t *testing.T) {
 	for _, c := range []struct {
 		o    profile.Options

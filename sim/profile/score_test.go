@@ -121,6 +121,9 @@ func TestLazyProfilers(t *testing.T) {
 	if s.AllCauses.Recall != 1 || s.AllCauses.Precision != 0.25 || s.Refusal.Recall != 1 || s.Refusal.Precision != 0.2 || s.TTFTPhase.Right != 0 {
 		t.Errorf("says everything: %+v", s)
 	}
+	if s.Affected.Recall.Defined() {
+		t.Errorf("nobody was asked for requests: %+v", s.Affected)
+	}
 	s = score(t, nil)
 	if s.AllCauses.Recall != 0 || s.AllCauses.Precision.Defined() || s.Refusal.Recall != 0 || len(s.Missed) != 5+1+8 || len(s.Wrong) != 0 || s.Affected.Recall.Defined() {
 		t.Errorf("says nothing: %+v", s)

@@ -3,6 +3,7 @@ package profile_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,6 +147,42 @@ func TestTailTies(t *testing.T) {
 	all := analyse(t, records[:10], profile.Options{}).Tails[0]
 	if all.N != 10 || all.Rest != 0 || all.RestMeanMs.Defined() || len(all.Factors) != 0 {
 		t.Errorf("all alike: %+v", all)
+	}
+}
+
+// The value that counts is the one the tail has in excess, not its most
+// frequent one; the slowest are named first, and ten at most.
+func TestTailNames(t *testing.T) {
+	p, err := profile.New(profile.Options{Tail: 0.8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		e := trace.Entry{Record: record(fmt.Sprint(i), 1, 2, 0, 0, 0, float64(i*37%100), 0, 0, 0, 0), Details: trace.Details{Class: "common"}}
+		if k := i * 37 % 100; k >= 92 || k < 8 {
+			e.Details.Class = "rare" // 8 of the 20 slowest, 8 of the 80 others
+		}
+		if err := p.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := p.Report()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail := r.Tails[0]
+	if !slices.ContainsFunc(tail.Factors, func(f profile.Factor) bool { return f.Name == "class=rare" && f.Tail == 0.4 && f.Rest == 0.1 }) {
+		t.Errorf("%+v", tail.Factors)
+	}
+	var want []string // i with i·37 = 99, 98, … modulo 100; 73 is the inverse of 37
+	for k := 99; k > 89; k-- {
+		want = append(want, fmt.Sprint(k*73%100))
+	}
+	if d := cmp.Diff(want, tail.IDs); d != "" || tail.N != 20 {
+		t.Errorf("%d in the tail (-want +got):\n%s", tail.N, d)
+	}
+	if s := text(t, &r); !has(s, "slowest 27 54 81 8 35 62 89 16 43 70 …") {
+		t.Errorf("%s", s)
 	}
 }
 

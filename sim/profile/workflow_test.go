@@ -187,6 +187,24 @@ func TestReadWorkflows(t *testing.T) {
 	}
 }
 
+// The wait of a measured span counts from the last end of what it needs, in
+// whatever order those stand, or from the earliest start.
+func TestMeasuredWaits(t *testing.T) {
+	got, err := profile.ReadWorkflows(strings.NewReader(`{"workflow": "m", "spans": [
+		{"name": "late", "start_ms": 150, "end_ms": 200},
+		{"name": "root", "start_ms": 100, "end_ms": 110},
+		{"name": "join", "after": ["late", "root"], "start_ms": 205, "end_ms": 206}]}`), "file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []time.Duration{50 * ms, 0, 5 * ms}
+	for i, s := range got[0].Spans {
+		if s.Wait != want[i] {
+			t.Errorf("%s waits %v, want %v", s.Name, s.Wait, want[i])
+		}
+	}
+}
+
 func TestReadWorkflowsRefuses(t *testing.T) {
 	edit := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(workflowFile) }
 	for _, c := range []struct{ name, text, want string }{
