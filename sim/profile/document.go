@@ -11,7 +11,7 @@ import (
 )
 
 // maxDocument bounds the size of a document, and so the memory that one takes.
-const maxDocument = 64 << 20
+const maxDocument = 16 << 20
 
 // document reads JSON that spans lines, strictly: names are exact and stand
 // once, values have the kind that is asked for, and every error names file and

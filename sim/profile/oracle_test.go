@@ -46,6 +46,7 @@ func reference(t *testing.T, texts map[string]string) map[string]string {
 	if err != nil {
 		t.Skip("no python3")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"-c", driver, profiler}
 	var names []string

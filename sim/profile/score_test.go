@@ -186,7 +186,7 @@ func TestReadAnswers(t *testing.T) {
 
 // A document is bounded: a file without an end is refused.
 func TestDocumentsAreBounded(t *testing.T) {
-	if _, err := profile.ReadAnswers(endless{}, "file"); err == nil || err.Error() != "file: longer than 67108864 bytes" {
+	if _, err := profile.ReadAnswers(endless{}, "file"); err == nil || err.Error() != "file: longer than 16777216 bytes" {
 		t.Errorf("error %v", err)
 	}
 }
