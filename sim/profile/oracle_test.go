@@ -151,6 +151,9 @@ func TestAgreesWithTheReference(t *testing.T) {
 			texts[fmt.Sprintf("%s-%d-odd", name, seed)] = ours(t, policy(), seed, 7_123_457)
 		}
 	}
+	detailed := trace.Entry{Record: record("a", 7, 2, 0, 1, 2, 3, 4, 5, 6, 7), Details: trace.Details{Class: "chat", ClockError: 1, HasCached: true}}
+	detailed.Details.ClientTokens = []sim.Time{detailed.FirstTokenClient, detailed.LastTokenClient}
+	texts["detailed"] = string(detailed.AppendJSON(nil)) + "\n"
 	for i := range uint64(200) {
 		texts[fmt.Sprintf("random-%03d", i)] = lines(random(i))
 	}

@@ -375,7 +375,7 @@ func TestWidth(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 60 {
-		e := trace.Entry{Record: record(fmt.Sprintf("request\n%d", i), 1+i*i*1000, 1+i, 1e9*float64(i), 1e9, 1e9, 1e9*float64(i*i), 2e9, 1e9, 1e9, 1e9),
+		e := trace.Entry{Record: record(fmt.Sprintf("request\n%d%s", i, strings.Repeat("long", i)), 1+i*i*1000, 1+i, 1e9*float64(i), 1e9, 1e9, 1e9*float64(i*i), 2e9, 1e9, 1e9, 1e9),
 			Details: trace.Details{Class: strings.Repeat("klasse", i%25), Route: fmt.Sprint("é\x00", i), HasCached: i%2 == 0, ClockError: 1e15}}
 		if i%7 == 3 {
 			e.PrefillStart = trace.Unknown

@@ -22,7 +22,7 @@ phases   seven spans that tile E2E; prefill includes waits between its chunks
 const columns = 80
 
 // WriteText writes the report in at most 80 columns, with the definitions of
-// its figures below. Only words of the trace that are longer pass that.
+// its figures below. Names of the trace are cut where they are longer.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	r.writeHead(&b)
@@ -117,7 +117,7 @@ func (t *Tail) write(b *strings.Builder) {
 	fmt.Fprintf(b, "\nAbove p%s of %s, %v ms: %s against %d\n", significant(100*float64(t.Quantile)), name, t.ThresholdMs, plural(t.N, "request"), t.Rest)
 	ids := make([]string, len(t.IDs))
 	for i, id := range t.IDs {
-		ids[i] = oneLine(id)
+		ids[i] = shorten(oneLine(id), 60)
 	}
 	if t.N > len(ids) {
 		ids = append(ids, "…")
@@ -148,7 +148,7 @@ func (f *Factor) text() string {
 	if strings.Contains(f.Name, "=") {
 		format = shareText
 	}
-	return fmt.Sprintf("%s %s against %s", oneLine(f.Name), format(f.Tail), format(f.Rest))
+	return fmt.Sprintf("%s %s against %s", shorten(oneLine(f.Name), 60), format(f.Tail), format(f.Rest))
 }
 
 func (r *Report) writeGroups(b *strings.Builder) {
