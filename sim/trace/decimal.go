@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"strconv"
 
@@ -30,6 +31,15 @@ func appendMillis(dst []byte, t sim.Time) []byte {
 }
 
 var errRange = errors.New("beyond 146 years")
+
+// ParseMillis reads a JSON number of milliseconds as a file has it. The error
+// names neither field nor value.
+func ParseMillis(number string) (sim.Time, error) {
+	if c := number + " "; !json.Valid([]byte(number)) || c[0] != '-' && (c[0] < '0' || c[0] > '9') {
+		return 0, errors.New("want a number")
+	}
+	return parseMillis([]byte(number))
+}
 
 // parseMillis reads a JSON number of milliseconds, exactly. Digits below a
 // nanosecond are rounded, half away from zero: they come from arithmetic in

@@ -7,10 +7,14 @@
 //	first_decode┘└─network_to_first─┘└─────stream─────┘
 //
 //	sim.Run ──Finish──► Writer ──► {"request_id":"17", …} ──► Read ──► Record
+//	                      ▲                                   Reader ──► Entry
+//	          Break ──────┘ clocks, spans and records at fault
 //
 // Read record.go first, then phase.go for the decomposition of a record,
-// writer.go and reader.go. object.go and decimal.go are the strict JSON that
-// the reader is made of.
+// details.go for what a line may hold beside it, writer.go and reader.go.
+// fault.go breaks traces on purpose; clockfault.go and recordfault.go hold the
+// faults. object.go and decimal.go are the strict JSON that the reader is made
+// of.
 //
 // # The file
 //
@@ -19,11 +23,13 @@
 // shortest decimal that is exact, so that a file that is read and written
 // again keeps its bytes. The reader is strict and ends at the first fault,
 // which it reports with file, line and field. Fields that it does not know are
-// left out, whatever they hold.
+// left out, whatever they hold. Those of Details count only where
+// details_version stands with them.
 //
 // # Words
 //
 // Trace: the timelines that a run emits. Phase: the time between two
 // neighbouring instants; the seven of them tile the request's life. Residual:
-// the part of that life that lies in no measured phase.
+// the part of that life that lies in no measured phase. Entry: a record and its
+// details. Fault: a way in which a measurement goes wrong.
 package trace

@@ -6,7 +6,7 @@ import (
 )
 
 // AppendJSON appends the record as one line of a file, without the line end.
-// It does not validate.
+// Instants that are Unknown are left out. It does not validate.
 func (r *Record) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `{"request_id":`...)
 	dst = appendString(dst, r.RequestID)
@@ -35,6 +35,9 @@ func (r *Record) appendRest(dst []byte) []byte {
 	dst = append(dst, `,"output_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(r.OutputTokens), 10)
 	for i, t := range r.instants() {
+		if *t == Unknown {
+			continue
+		}
 		dst = append(dst, `,"`...)
 		dst = append(dst, fieldNames[firstOf+i]...)
 		dst = append(dst, `":`...)

@@ -14,45 +14,66 @@ import (
 // ErrEmpty is the error of a file that holds no record.
 var ErrEmpty = errors.New("at least one trace is required")
 
-// Read yields the records of a file in its order, or one error, the last,
+// Read yields the records of a file in its order: Reader without the details.
+func Read(r io.Reader, name string) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for e, err := range (Reader{In: r, Name: name}).Entries() {
+			if !yield(e.Record, err) {
+				return
+			}
+		}
+	}
+}
+
+// Reader reads a file.
+type Reader struct {
+	In   io.Reader
+	Name string // what errors call the file
+	// Partial accepts records that lack instants, which are then Unknown. What
+	// they have must be in order.
+	Partial bool
+}
+
+// Entries yields the lines of the file in its order, or one error, the last,
 // which names the file, the line and, where there is one, the field. It reads
-// r once; name is what errors call it.
+// In once.
 //
 // Lines of white space are skipped and counted. A line must be one JSON object
 // in UTF-8 with every field of Record and no key twice. Ids are strings, none
 // twice in a file; token counts are written as integers; times are numbers.
+// Details must be well formed where details_version stands with them.
 // Duplicates are found by holding every id: up to 60 bytes a record besides
 // the id itself.
-func Read(r io.Reader, name string) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
+func (r Reader) Entries() iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
 		seen := map[string]int{} // line of each id
-		in := newLines(r)
+		in := newLines(r.In)
 		for {
 			line, err := in.next()
 			switch {
 			case err == io.EOF && len(seen) == 0:
-				yield(Record{}, fmt.Errorf("%s: %w", name, ErrEmpty))
+				yield(Entry{}, fmt.Errorf("%s: %w", r.Name, ErrEmpty))
 				return
 			case err == io.EOF:
 				return
 			case err == nil && len(bytes.TrimSpace(line)) == 0:
 				continue
 			}
-			var record Record
+			var e Entry
 			if err == nil {
-				record, err = parse(line)
+				e, err = parse(line, r.Partial)
 			}
 			if err == nil {
-				if first, ok := seen[record.RequestID]; ok {
-					err = fmt.Errorf("request_id %q is that of line %d", record.RequestID, first)
+				if first, ok := seen[e.RequestID]; ok {
+					err = fmt.Errorf("request_id %q is that of line %d", e.RequestID, first)
 				}
 			}
 			if err != nil {
-				yield(Record{}, fmt.Errorf("%s:%d: %w", name, in.number, err))
+				yield(Entry{}, fmt.Errorf("%s:%d: %w", r.Name, in.number, err))
 				return
 			}
-			seen[record.RequestID] = in.number
-			if !yield(record, nil) {
+			seen[e.RequestID] = in.number
+			if !yield(e, nil) {
 				return
 			}
 		}
@@ -60,20 +81,26 @@ func Read(r io.Reader, name string) iter.Seq2[Record, error] {
 }
 
 // parse reads one line. It checks the text first, then that no field is
-// missing, then each field in turn, then the record.
-func parse(line []byte) (Record, error) {
+// missing, then each field in turn, then the whole.
+func parse(line []byte, partial bool) (Entry, error) {
 	if at := invalidByte(line); at >= 0 {
-		return Record{}, fmt.Errorf("byte %d of the line is not UTF-8", at+1)
+		return Entry{}, fmt.Errorf("byte %d of the line is not UTF-8", at+1)
 	}
 	var values [fields][]byte
+	var details [detailFields][]byte
 	var extra map[string]bool
 	err := walk(line, func(key, value []byte) error {
-		i := slices.Index(fieldNames[:], string(key))
-		if twice := i < 0 && extra[string(key)] || i >= 0 && values[i] != nil; twice {
+		var known *[]byte
+		if i := slices.Index(fieldNames[:], string(key)); i >= 0 {
+			known = &values[i]
+		} else if i := slices.Index(detailNames[:], string(key)); i >= 0 {
+			known = &details[i]
+		}
+		if twice := known == nil && extra[string(key)] || known != nil && *known != nil; twice {
 			return fmt.Errorf("field %s stands twice", shorten(key))
 		}
-		if i >= 0 {
-			values[i] = value
+		if known != nil {
+			*known = value
 			return nil
 		}
 		if extra == nil {
@@ -83,18 +110,18 @@ func parse(line []byte) (Record, error) {
 		return nil
 	})
 	if err != nil {
-		return Record{}, err
+		return Entry{}, err
 	}
 	var missing []string
 	for i, v := range values {
-		if v == nil {
+		if v == nil && !(partial && i >= firstOf) {
 			missing = append(missing, fieldNames[i])
 		}
 	}
 	if missing != nil {
-		return Record{}, missingError(missing)
+		return Entry{}, missingError(missing)
 	}
-	return assemble(values)
+	return assemble(values, details, partial)
 }
 
 // invalidByte returns the index of the first byte that is not UTF-8, or -1.
@@ -109,29 +136,34 @@ func invalidByte(line []byte) int {
 	return -1
 }
 
-// assemble makes a valid record of the texts of its fields.
-func assemble(values [fields][]byte) (r Record, err error) {
-	if values[0][0] != '"' {
-		return Record{}, fmt.Errorf("request_id is %s, want a string", shorten(values[0]))
+// assemble makes a valid entry of the texts of its fields.
+func assemble(values [fields][]byte, details [detailFields][]byte, partial bool) (e Entry, err error) {
+	if e.RequestID, err = parseString(fieldNames[0], values[0]); err != nil {
+		return Entry{}, err
 	}
-	id, err := unquote(values[0])
-	if err != nil {
-		return Record{}, fmt.Errorf("request_id %w", err)
-	}
-	r.RequestID = string(id)
-	for i, count := range []*int{&r.PromptTokens, &r.OutputTokens} {
+	for i, count := range []*int{&e.PromptTokens, &e.OutputTokens} {
 		if *count, err = strconv.Atoi(string(values[1+i])); err != nil { // no point, no exponent
-			return Record{}, fmt.Errorf("%s is %s, want an integer below 2⁶³", fieldNames[1+i], shorten(values[1+i]))
+			return Entry{}, fmt.Errorf("%s is %s, want an integer below 2⁶³", fieldNames[1+i], shorten(values[1+i]))
 		}
 	}
-	for i, t := range r.instants() {
-		name, text := fieldNames[firstOf+i], values[firstOf+i]
-		if text[0] != '-' && (text[0] < '0' || text[0] > '9') {
-			return Record{}, fmt.Errorf("%s is %s, want a number", name, shorten(text))
+	for i, t := range e.instants() {
+		text := values[firstOf+i]
+		if partial && (text == nil || string(text) == "null") {
+			*t = Unknown
+			continue
 		}
-		if *t, err = parseMillis(text); err != nil {
-			return Record{}, fmt.Errorf("%s is %s, %w", name, shorten(text), err)
+		if *t, err = parseInstant(fieldNames[firstOf+i], text); err != nil {
+			return Entry{}, err
 		}
 	}
-	return r, r.Validate()
+	if err := e.Record.validate(partial); err != nil {
+		return e, err
+	}
+	if details[0] == nil {
+		return e, nil
+	}
+	if e.Details, err = parseDetails(details); err != nil {
+		return e, err
+	}
+	return e, e.validateDetails()
 }

@@ -27,13 +27,15 @@ type Record struct {
 	LastTokenClient  sim.Time
 }
 
-// Unknown marks an instant that a record built in memory lacks. Such a record
-// has a decomposition with a residual but is not valid, and no file holds it.
+// Unknown marks an instant that a record lacks. Such a record has a
+// decomposition with a residual but is valid only as a partial one.
 const Unknown sim.Time = math.MinInt64
 
 // limit bounds instants to 146 years on either side, so that no difference of
 // two overflows.
 const limit sim.Time = 1 << 62
+
+func inRange(t sim.Time) bool { return -limit < t && t < limit }
 
 // fieldNames are the names in a file, in the order of Record.
 var fieldNames = [...]string{"request_id", "prompt_tokens", "output_tokens", "client_send_ms", "gateway_arrival_ms",
@@ -54,7 +56,13 @@ func (r *Record) instants() [instants]*sim.Time {
 // Validate reports the first fault of the record: instants that are unknown,
 // token counts below 1, instants out of range, instants that decrease. Equal
 // instants are fine. The error names fields and values, not the request.
-func (r *Record) Validate() error {
+func (r *Record) Validate() error { return r.validate(false) }
+
+// ValidatePartial is Validate for a record that may lack instants: those that
+// it has must not decrease.
+func (r *Record) ValidatePartial() error { return r.validate(true) }
+
+func (r *Record) validate(partial bool) error {
 	if !utf8.ValidString(r.RequestID) {
 		return fmt.Errorf("request_id is %q, not UTF-8", r.RequestID)
 	}
@@ -65,7 +73,7 @@ func (r *Record) Validate() error {
 			missing = append(missing, fieldNames[firstOf+i])
 		}
 	}
-	if missing != nil {
+	if missing != nil && !partial {
 		return missingError(missing)
 	}
 	if r.PromptTokens < 1 {
@@ -74,15 +82,20 @@ func (r *Record) Validate() error {
 	if r.OutputTokens < 1 {
 		return fmt.Errorf("output_tokens is %d, want at least 1", r.OutputTokens)
 	}
+	before := -1 // index of the last known instant
 	for i, t := range times {
+		if *t == Unknown {
+			continue
+		}
 		name := fieldNames[firstOf+i]
-		if *t <= -limit || *t >= limit {
+		if !inRange(*t) {
 			return fmt.Errorf("%s is %s, beyond 146 years", name, appendMillis(nil, *t))
 		}
-		if i > 0 && *t < *times[i-1] {
+		if before >= 0 && *t < *times[before] {
 			return fmt.Errorf("%s %s is before %s %s: timestamps must not decrease; align clocks of different processes first",
-				name, appendMillis(nil, *t), fieldNames[firstOf+i-1], appendMillis(nil, *times[i-1]))
+				name, appendMillis(nil, *t), fieldNames[firstOf+before], appendMillis(nil, *times[before]))
 		}
+		before = i
 	}
 	return nil
 }

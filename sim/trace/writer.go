@@ -34,11 +34,7 @@ func (w *Writer) Observe(e sim.Event) {
 	if e.Kind != sim.Finish || w.err != nil {
 		return
 	}
-	t := &e.Timeline
-	r := Record{PromptTokens: e.Prompt, OutputTokens: e.Output,
-		ClientSend: t.Arrival, GatewayArrival: t.Arrival, QueueEnter: t.Queued,
-		PrefillStart: t.Admitted, PrefillEnd: t.PrefillEnd,
-		FirstTokenServer: t.FirstToken, FirstTokenClient: t.FirstToken, LastTokenClient: e.Time}
+	r := timeline(&e)
 	if err := r.Validate(); err != nil {
 		w.err = fmt.Errorf("trace: request %d: %w", e.Serial, err)
 		return
@@ -48,6 +44,23 @@ func (w *Writer) Observe(e sim.Event) {
 	w.buf = append(w.buf, '"')
 	w.buf = r.appendRest(w.buf)
 	w.endLine()
+}
+
+// timeline is the record of a Finish event, without an id.
+func timeline(e *sim.Event) Record {
+	t := &e.Timeline
+	return Record{PromptTokens: e.Prompt, OutputTokens: e.Output,
+		ClientSend: t.Arrival, GatewayArrival: t.Arrival, QueueEnter: t.Queued,
+		PrefillStart: t.Admitted, PrefillEnd: t.PrefillEnd,
+		FirstTokenServer: t.FirstToken, FirstTokenClient: t.FirstToken, LastTokenClient: e.Time}
+}
+
+// FromEvent returns the record that a Writer writes for a Finish event, for
+// observers that write more than it does.
+func FromEvent(e sim.Event) Record {
+	r := timeline(&e)
+	r.RequestID = strconv.FormatInt(e.Serial, 10)
+	return r
 }
 
 // Write writes a record from elsewhere. It returns the error of Flush, or says
@@ -61,6 +74,28 @@ func (w *Writer) Write(r Record) error {
 		return fmt.Errorf("trace: request %q: %w", r.RequestID, err)
 	}
 	w.buf = r.AppendJSON(w.buf)
+	w.endLine()
+	return w.err
+}
+
+// WriteEntry is Write with the details.
+func (w *Writer) WriteEntry(e Entry) error {
+	if w.err != nil {
+		return w.err
+	}
+	if err := e.Validate(); err != nil {
+		return fmt.Errorf("trace: request %q: %w", e.RequestID, err)
+	}
+	return w.WriteUnchecked(e)
+}
+
+// WriteUnchecked writes an entry whatever it holds: broken traces are made on
+// purpose, to test who reads them. Instants that are Unknown are left out.
+func (w *Writer) WriteUnchecked(e Entry) error {
+	if w.err != nil {
+		return w.err
+	}
+	w.buf = e.AppendJSON(w.buf)
 	w.endLine()
 	return w.err
 }
