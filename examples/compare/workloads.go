@@ -52,9 +52,9 @@ func presetNames() (names []string) {
 }
 
 // set is a workload with what serves it and what is asked of it. No topology wins
-// everywhere: the sets were searched for, one for each of three that win. The chunk
-// is the best for chunked of those tried, 64 to 2048 tokens, the prefill pool the
-// best for disaggregated.
+// everywhere: the sets were searched for, one for each of three that win. Where
+// chunked loses, its chunk is the best of those tried, powers of two and, for
+// documents, steps of 32; pools that lose have their best sizes too.
 type set struct {
 	name   string
 	story  string
