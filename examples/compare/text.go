@@ -10,7 +10,6 @@ import (
 
 	"servesim/examples/internal/terminal"
 	"servesim/sim/metrics"
-	"servesim/workload"
 )
 
 // tableHead is a row of the table: 80 columns.
@@ -52,30 +51,13 @@ func writeSetting(b *strings.Builder, out Output) {
 	row("", "gap CV %s, dispersion index %s / %s / %s at 1 / 10 / 60 s", d.GapCV, d.IDC1, d.IDC10, d.IDC60)
 	row("", "prompt p50 %s p95 %s, output p50 %s p95 %s tokens", d.Prompt.P50, d.Prompt.P95, d.Output.P50, d.Output.P95)
 	if out.Dropped != nil && out.Dropped.Dropped() > 0 {
-		row("", "%s", dropped(*out.Dropped))
+		row("", "%s", *out.Dropped)
 	}
 	row("deployment", "%s, %d × %d × %s, %d KV blocks of %d tokens each", m.Model, m.Replicas, m.TensorParallel, m.GPU, m.KVBlocks, m.BlockTokens)
 	row("limits", "%d running requests, %d tokens a request, %d a chunked step; request-batch reserves the most a request can have", m.MaxSeqs, m.MaxModelLen, m.ChunkTokens)
 	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	row("targets", "TTFT %s ms, gap %s ms (p95 of each request's gaps)", plain(m.TTFTTargetMs), plain(m.GapTargetMs))
 	b.WriteByte('\n')
-}
-
-// dropped says which rows of a recording are not requests.
-func dropped(c workload.Counts) string {
-	var reasons []string
-	for _, r := range []struct {
-		rows int
-		name string
-	}{{c.ZeroPrompt, "prompt tokens"}, {c.ZeroOutput, "output tokens"}} {
-		if r.rows > 0 {
-			reasons = append(reasons, fmt.Sprintf("%d without %s", r.rows, r.name))
-		}
-	}
-	if c.Images > 0 {
-		reasons = append(reasons, fmt.Sprintf("%d with images", c.Images))
-	}
-	return fmt.Sprintf("%d of %d rows dropped: %s", c.Dropped(), c.Read, strings.Join(reasons, ", "))
 }
 
 // endsHead is a row of the table of counts.
