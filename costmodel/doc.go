@@ -7,13 +7,14 @@
 //	                              │
 //	          Setup = Model + GPU + TensorParallel + Efficiency
 //	                              │
-//	                              └──► KVCapacity: how many KV blocks fit
+//	                              ├──► KVCapacity: how many KV blocks fit
+//	                              └──► KVLink: Link ──► how fast KV moves between replicas
 //
 // Read linear.go, then roofline.go with search.go and tally.go, which answer
 // questions about one curve. model.go, gpu.go, efficiency.go and setup.go
 // describe what a Transformer is made of, transformer.go and breakdown.go what
-// it computes, capacity.go what remains for the cache. models.go and gpus.go
-// are the catalogue.
+// it computes, capacity.go what remains for the cache, link.go what carries it
+// elsewhere. models.go, gpus.go and links.go are the catalogue.
 //
 // Words this package owns. Bound: what a step waits for, such as memory or
 // compute; it is an output of a model, never an assumption. Claim: whether a

@@ -218,7 +218,10 @@ func TestFaultyFrontDoors(t *testing.T) {
 		{admit(&scheduler.TokenBucket{Rate: 1, Burst: math.MaxInt64}), "TokenBucket.Burst is 9223372036854775807"},
 		{admit(&scheduler.TokenBucket{Rate: 1, Cost: func(sim.Query) int { return -5 }}), "TokenBucket.Cost of request 7 is -5"},
 		{route(&scheduler.Stale{Router: scheduler.LeastLoaded{}, Age: -6}), "Stale.Age is -6ns"},
-		{route(scheduler.Subset{First: 1, Count: 2, Router: scheduler.LeastLoaded{}}), "Subset of 2 replicas from 1 on, of 2"},
+		{route(&scheduler.Conditional{Limit: -1}), "Conditional.Limit is -1"},
+		{route(scheduler.PrefixAffinity{Ahead: -1}), "PrefixAffinity.Ahead is -1"},
+		{route(scheduler.PrefixHash{Ahead: -2}), "PrefixHash.Ahead is -2"},
+		{route(scheduler.PrefixHash{Blocks: -3}), "PrefixHash.Blocks is -3"},
 		{route(scheduler.Subset{First: -1, Count: 1}), "Subset of 1 replicas from -1 on"},
 		{route(scheduler.Subset{}), "Subset of 0 replicas"},
 		{route(scheduler.Subset{Count: 2}), "with router <nil>"},
@@ -239,6 +242,8 @@ func TestFrontDoorsDoNotAllocate(t *testing.T) {
 	routers := scheduler.ByClass{
 		&scheduler.Stale{Router: scheduler.LeastPending{}, Age: 2 * ms},
 		scheduler.Subset{First: 2, Count: 4, Router: scheduler.LeastLoaded{}},
+		&scheduler.PrefillPool{}, &scheduler.DecodePool{}, &scheduler.Conditional{Limit: 9},
+		scheduler.PrefixAffinity{Ahead: 3}, scheduler.PrefixHash{Ahead: 3},
 	}
 	now := sim.Time(0)
 	if n := testing.AllocsPerRun(100, func() {

@@ -1,7 +1,9 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"servesim/sim"
 )
@@ -24,8 +26,9 @@ func (c ByClass) Route(now sim.Time, q sim.Query, loads []sim.Load) int {
 	return c[q.Class].Route(now, q, loads)
 }
 
-// Subset routes to the Count replicas from First on, which are all that its
-// router sees.
+// Subset routes to replicas First to First+Count-1, as [sim.Load.Replica] numbers
+// them, which are all that its router sees. Those of them that it does not see
+// itself, inside a pool, are left out; without any a request has no route.
 type Subset struct {
 	First, Count int
 	// Router may be nil if Count is 1.
@@ -34,15 +37,25 @@ type Subset struct {
 
 // Route implements sim.Router.
 func (s Subset) Route(now sim.Time, q sim.Query, loads []sim.Load) int {
-	if s.First < 0 || s.Count < 1 || s.First > len(loads)-s.Count || s.Router == nil && s.Count > 1 {
-		panic(fmt.Sprintf("scheduler: Subset of %d replicas from %d on, of %d, with router %T", s.Count, s.First, len(loads), s.Router))
+	if s.First < 0 || s.Count < 1 || s.Router == nil && s.Count > 1 {
+		panic(fmt.Sprintf("scheduler: Subset of %d replicas from %d on with router %T", s.Count, s.First, s.Router))
 	}
-	if s.Router == nil {
-		return s.First
-	}
-	to := s.Router.Route(now, q, loads[s.First:s.First+s.Count])
-	if to < 0 || to >= s.Count {
+	from, to := placeOf(loads, s.First), placeOf(loads, s.First+s.Count)
+	if from == to {
 		return -1
 	}
-	return s.First + to
+	if s.Router == nil {
+		return from
+	}
+	i := s.Router.Route(now, q, loads[from:to])
+	if i < 0 || i >= to-from {
+		return -1
+	}
+	return from + i
+}
+
+// placeOf returns where a replica is, or would be, among loads.
+func placeOf(loads []sim.Load, replica int) int {
+	i, _ := slices.BinarySearchFunc(loads, replica, func(l sim.Load, n int) int { return cmp.Compare(l.Replica, n) })
+	return i
 }

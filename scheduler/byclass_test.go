@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,11 +25,31 @@ func TestByClassAndSubset(t *testing.T) {
 		scheduler.Subset{First: 1, Count: 2, Router: fixed(-1)},
 		scheduler.Subset{First: 1, Count: 2, Router: fixed(2)},
 		scheduler.Subset{First: 0, Count: 5, Router: fixed(4)},
+		scheduler.Subset{First: 4, Count: 3, Router: &scheduler.RoundRobin{}},
+		scheduler.Subset{First: 5, Count: 3, Router: scheduler.LeastLoaded{}},
 	}
 	loads := waiting(0, 2, 2, 1, 9)
-	for class, want := range []int{3, -1, 4, 0, -1, -1, 4, -1} {
+	for class, want := range []int{3, -1, 4, 0, -1, -1, 4, 4, -1, -1} {
 		if got := r.Route(0, sim.Query{Class: class}, loads); got != want {
 			t.Errorf("class %d: to %d, want %d", class, got, want)
+		}
+	}
+}
+
+// Inside a pool a Subset finds its replicas by their numbers, as long as some of
+// them are there.
+func TestSubsetInAPool(t *testing.T) {
+	r := &scheduler.PrefillPool{Router: scheduler.Subset{First: 1, Count: 3, Router: scheduler.LeastLoaded{}}}
+	loads := waiting(0, 9, 2, 1, 0)
+	for _, c := range []struct {
+		closed []int
+		want   int
+	}{{nil, 3}, {[]int{0, 3}, 2}, {[]int{2, 3}, 1}, {[]int{0, 2}, 3}, {[]int{1, 2, 3}, -1}} {
+		for i := range loads {
+			loads[i].Closed = slices.Contains(c.closed, i)
+		}
+		if got := r.Route(0, sim.Query{}, loads); got != c.want {
+			t.Errorf("without %v: to %d, want %d", c.closed, got, c.want)
 		}
 	}
 }
@@ -79,7 +100,7 @@ func ExampleByClass() {
 		scheduler.Subset{First: 0, Count: 2, Router: scheduler.LeastLoaded{}},
 		scheduler.Subset{First: 2, Count: 1},
 	}
-	loads := []sim.Load{{Running: 5}, {Running: 4}, {Running: 0}}
+	loads := []sim.Load{{Replica: 0, Running: 5}, {Replica: 1, Running: 4}, {Replica: 2, Running: 0}}
 	fmt.Println(r.Route(0, sim.Query{Class: 0}, loads), r.Route(0, sim.Query{Class: 1}, loads))
 	// Output:
 	// 1 2
@@ -89,6 +110,9 @@ func ExampleByClass() {
 func ExampleSubset() {
 	r := scheduler.Subset{First: 3, Count: 3, Router: &scheduler.RoundRobin{}}
 	loads := make([]sim.Load, 6)
+	for i := range loads {
+		loads[i].Replica = i
+	}
 	for range 4 {
 		fmt.Print(r.Route(0, sim.Query{}, loads), " ")
 	}

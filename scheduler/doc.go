@@ -1,5 +1,5 @@
 // Package scheduler holds policies for the engine in package sim: schedulers,
-// admission, routers and orders.
+// deployments, admission, routers and orders.
 //
 //	             prompts                beside decodes   memory
 //	RequestBatch whole, batch by batch  never            reserved for the longest output
@@ -19,8 +19,15 @@
 //
 //	VariableDrafts in chunks            always           as needed; checks as many drafts as pay
 //
+// Deployments fill a sim.Config with replicas and what routes between them:
+//
+//	Colocated      each replica computes prompts and decodes
+//	Disaggregated  prefill pool ══ KV over a link ══► decode pool, by Pull
+//	Dynamic        the same, and LoadThreshold or WorkRatio moves replicas
+//
 //	arrivals ─► QueueLimit · Deadline · TokenBucket (All)
-//	         ─► RoundRobin · LeastLoaded · LeastPending · TwoChoices (Stale, ByClass, Subset)
+//	         ─► RoundRobin · LeastLoaded · LeastPending · TwoChoices · PrefixAffinity · PrefixHash
+//	            within PrefillPool · DecodePool · Conditional · Subset · ByClass · Stale
 //	         ─► queue: ByArrival · ByPriority · ByPrompt · ByHint · ByDeadline
 //
 // Read chunked.go first, then continuous.go and requestbatch.go; decode.go has
@@ -28,7 +35,11 @@
 // read vllm1.go, then vllm0.go, sarathi.go and
 // vllm0chunked.go; watermark.go has their admission test. admission.go with
 // tokenbucket.go, router.go with leastpending.go, stale.go and byclass.go, and
-// order.go stand by themselves.
+// order.go stand by themselves. deployment.go with pull.go is about replicas with
+// roles, roles.go and workratio.go about those that change them. pool.go and
+// conditional.go route
+// between replicas with roles, prefixaffinity.go and prefixhash.go by what prompts
+// begin with.
 //
 // VLLM0, VLLM0Chunked, Sarathi and Alternating belong to engines that want a free
 // block for every decode: give their replicas [sim.TouchedGrowth]. A prompt with
@@ -40,7 +51,8 @@
 // does not fit blocks those behind it, so that none starves. Only VLLM0Chunked
 // with PartialPrefills, and VLLM1 with Overtake, let short prompts pass long ones.
 //
-// Words this package owns. Watermark: the fraction of the KV blocks that an
-// admission must leave free. Slot, of VLLM0Chunked: the part of the token budget
+// Words this package owns. Pool: the open replicas that take prompts, or that
+// decode. Watermark: the fraction of the KV blocks that an admission must leave
+// free. Slot, of VLLM0Chunked: the part of the token budget
 // that one prompt may use. Turn: a step of Alternating.
 package scheduler

@@ -22,6 +22,7 @@ func TestLeastPending(t *testing.T) {
 		{"fewest positions", []sim.Load{{PendingPrompt: 3}, {PendingPrompt: 1, Waiting: 9}, {PendingPrompt: 2}}, 1},
 		{"a tie goes by requests, waiting and running", []sim.Load{{PendingPrompt: 5, Waiting: 1, Running: 4}, {PendingPrompt: 5, Waiting: 2, Running: 1}, {PendingPrompt: 6}}, 1},
 		{"a full tie goes to the first", []sim.Load{{PendingPrompt: 8}, {PendingPrompt: 7, Running: 2}, {PendingPrompt: 7, Waiting: 2}}, 1},
+		{"or going to come", []sim.Load{{PendingPrompt: 5, Coming: 3}, {PendingPrompt: 5, Running: 2}}, 1},
 		{"memory does not count", []sim.Load{{Running: 2, FreeBlocks: 1, Blocks: 9}, {Running: 2, FreeBlocks: 9, Blocks: 9}}, 0},
 	} {
 		if got := (scheduler.LeastPending{}).Route(0, sim.Query{}, c.loads); got != c.want {

@@ -16,8 +16,8 @@ func (r *RoundRobin) Route(_ sim.Time, _ sim.Query, loads []sim.Load) int {
 	return to
 }
 
-// LeastLoaded routes to the replica with the fewest requests, waiting and
-// running; among equals to the one with the fewest prompt positions to
+// LeastLoaded routes to the replica with the fewest requests, waiting, running
+// and coming; among equals to the one with the fewest prompt positions to
 // compute, then to the first. It looks at every replica.
 type LeastLoaded struct{}
 
@@ -34,11 +34,14 @@ func (LeastLoaded) Route(_ sim.Time, _ sim.Query, loads []sim.Load) int {
 
 // lighter reports whether a has less to do than b.
 func lighter(a, b *sim.Load) bool {
-	if x, y := a.Waiting+a.Running, b.Waiting+b.Running; x != y {
+	if x, y := requestsOf(a), requestsOf(b); x != y {
 		return x < y
 	}
 	return a.PendingPrompt < b.PendingPrompt
 }
+
+// requestsOf counts the requests that a replica has or is going to get.
+func requestsOf(l *sim.Load) int { return l.Waiting + l.Running + l.Coming }
 
 // TwoChoices draws two replicas and routes to the lighter one (Mitzenmacher,
 // IEEE TPDS 2001), in O(1).

@@ -22,8 +22,8 @@ func routes(r sim.Router, n int, loads []sim.Load) (to []int) {
 
 // waiting makes the loads of replicas with that many requests in their queues.
 func waiting(n ...int) (loads []sim.Load) {
-	for _, w := range n {
-		loads = append(loads, sim.Load{Waiting: w})
+	for i, w := range n {
+		loads = append(loads, sim.Load{Waiting: w, Replica: i})
 	}
 	return loads
 }
@@ -50,6 +50,7 @@ func TestLeastLoaded(t *testing.T) {
 		{"a tie goes by prompt positions", []sim.Load{{Running: 2, PendingPrompt: 900}, {Waiting: 2, PendingPrompt: 100}, {Running: 3}}, 1},
 		{"a full tie goes to the first", []sim.Load{{Running: 3}, {Running: 2, PendingPrompt: 7}, {Waiting: 2, PendingPrompt: 7}}, 1},
 		{"memory does not count", []sim.Load{{Running: 2, FreeBlocks: 1, Blocks: 9}, {Running: 2, FreeBlocks: 9, Blocks: 9}}, 0},
+		{"what is going to come counts", []sim.Load{{Coming: 3}, {Waiting: 1, Running: 1}}, 1},
 	} {
 		if got := (scheduler.LeastLoaded{}).Route(0, sim.Query{}, c.loads); got != c.want {
 			t.Errorf("%s: to %d, want %d", c.name, got, c.want)

@@ -3,10 +3,12 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"servesim/scheduler"
 	"servesim/sim"
@@ -40,10 +42,42 @@ func TestStale(t *testing.T) {
 	if d := cmp.Diff([]int{2, 0, 0, 1, 0, 0, 1}, live); d != "" {
 		t.Errorf("routes by loads of age 0 (-want +got):\n%s", d)
 	}
-	if to := r.Route(at(42), sim.Query{}, waiting(1, 0)); to != 1 {
-		t.Errorf("with fewer replicas than before: to %d, want 1", to)
+}
+
+// The loads of a replica are as old whatever others are seen beside it; its
+// role and whether it is closed are of the moment.
+func TestStaleWithChangingReplicas(t *testing.T) {
+	var shown []sim.Load
+	r := &scheduler.Stale{Age: 10 * ms, Router: routerFunc(func(loads []sim.Load) int {
+		shown = slices.Clone(loads)
+		return 0
+	})}
+	load := func(replica, waiting int, role sim.Role, closed bool) sim.Load {
+		return sim.Load{Replica: replica, Waiting: waiting, Role: role, Closed: closed}
+	}
+	const both, decode = sim.RoleBoth, sim.RoleDecode
+	for _, c := range []struct {
+		now         sim.Time
+		given, want []sim.Load
+	}{
+		{at(5), []sim.Load{load(1, 10, both, false), load(4, 40, both, false)}, []sim.Load{load(1, 10, both, false), load(4, 40, both, false)}},
+		// Replica 2 comes, 1 is not among those asked about, 4 has changed.
+		{at(6), []sim.Load{load(2, 20, both, false), load(4, 44, decode, true)}, []sim.Load{load(2, 20, both, false), load(4, 40, decode, true)}},
+		{at(7), []sim.Load{load(1, 11, both, false), load(2, 22, both, false), load(5, 50, both, false)}, []sim.Load{load(1, 10, both, false), load(2, 20, both, false), load(5, 50, both, false)}},
+		{at(15), []sim.Load{load(4, 45, both, false)}, []sim.Load{load(4, 45, both, false)}},
+		{at(16), []sim.Load{load(1, 12, both, false), load(4, 46, both, false)}, []sim.Load{load(1, 12, both, false), load(4, 45, both, false)}},
+	} {
+		r.Route(c.now, sim.Query{}, c.given)
+		if d := cmp.Diff(c.want, shown, cmpopts.IgnoreUnexported(sim.Load{})); d != "" {
+			t.Errorf("at %v (-want +got):\n%s", c.now, d)
+		}
 	}
 }
+
+// routerFunc is a router that looks at loads alone.
+type routerFunc func(loads []sim.Load) int
+
+func (f routerFunc) Route(_ sim.Time, _ sim.Query, loads []sim.Load) int { return f(loads) }
 
 // burstsOn routes 40 bursts of 48 requests, one every 10 ms, over 8 replicas
 // that serve one request per ms. It returns the longest queue that a request

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"servesim/scheduler"
 	"servesim/sim"
 	"servesim/sim/kv"
@@ -26,6 +28,15 @@ func refTimes(times []sim.Time) string {
 	return s.String()
 }
 
+// eventLine formats an event with what its String leaves out.
+func eventLine(e sim.Event) string {
+	s := e.String()
+	if e.Kind == sim.StepEnd {
+		return fmt.Sprintf("%s, %d positions, blocks %d in %d out", s, e.Batch.Positions, e.Batch.SwapIn, e.Batch.SwapOut)
+	}
+	return fmt.Sprintf("%s, %d tokens, timeline %d, %d preemptions, %d over", s, e.Output, e.Timeline, e.Preemptions, e.GapsOver)
+}
+
 // eventLog is an observer that keeps every event as a line.
 type eventLog []string
 
@@ -33,7 +44,7 @@ func (l *eventLog) Observe(e sim.Event) {
 	if e.Kind == sim.End {
 		return
 	}
-	*l = append(*l, e.String())
+	*l = append(*l, eventLine(e))
 	switch e.Kind {
 	case sim.Finish, sim.Reject, sim.Abort:
 		*l = append(*l, refTimes(e.TokenTimes(nil)))
@@ -74,17 +85,14 @@ func (sc scenario) policies(replica int) (sim.Scheduler, policy) {
 	return &b, naiveRequestBatch(b.Size, b.Padded, b.FreeAtEnd)
 }
 
-// config draws the deployment. Every call makes a fresh one.
-func (sc scenario) config() (sim.Config, []policy) {
+// config draws the deployment. Every call makes a fresh one, which notes what
+// routers see.
+func (sc scenario) config(note func(string)) (sim.Config, []policy) {
 	rng := rand.New(rand.NewPCG(sc.seed, 1))
 	cfg := sim.Config{TokenTimes: true, Router: scheduler.LeastLoaded{}}
 	cfg.Classes = []sim.Class{{Gap: 12 * time.Microsecond}, {Priority: 1}, {Priority: 2, Gap: 30 * time.Microsecond}}
 	var policies []policy
-	r := sim.Replica{
-		CostModel: sim.CostFunc(func(b sim.Batch) time.Duration {
-			return time.Duration(5_000 + 40*b.Decodes + 3*b.Context + 700*b.PrefillTokens() + 11*b.Padding.Rows + 13*b.Padding.PromptTokens)
-		}),
-	}
+	r := sim.Replica{CostModel: sim.CostFunc(stepTime)}
 	r.BlockTokens, _ = sc.prefix(0, 0)
 	if rng.IntN(4) > 0 {
 		r.KVBlocks = 4 + rng.IntN(200/r.BlockTokens+8)
@@ -103,9 +111,20 @@ func (sc scenario) config() (sim.Config, []policy) {
 		r.MaxModelLen = 30 + rng.IntN(100)
 	}
 	r.PrefixCache = rng.IntN(3) == 0
+	r.EagerSharing = r.PrefixCache && rng.IntN(2) == 0
+	if r.KVBlocks > 0 && !r.PrefixCache {
+		r.HostBlocks = rng.IntN(2) * rng.IntN(2*r.KVBlocks)
+	}
 	if rng.IntN(4) == 0 {
 		r.Drafts = 1 + rng.IntN(4)
 		r.Drafter = sim.DrafterFunc(func(q sim.Query, index, drafts int) int { return (q.ID*7 + index*3) % (drafts + 1) })
+	}
+	if rng.IntN(3) == 0 {
+		r.CostModel = pipeline{rng.IntN(5), time.Duration(rng.IntN(2) * rng.IntN(12_000)), rng.IntN(2) * 9}
+	}
+	if r.Drafts == 0 && r.HostBlocks == 0 && !r.EagerSharing && rng.IntN(2) == 0 {
+		r.InFlight = 2 + rng.IntN(3)
+		r.Async = sim.Async(rng.IntN(3))
 	}
 	if rng.IntN(3) == 0 {
 		r.Order = sim.OrderFunc(scheduler.ByPriority)
@@ -129,6 +148,7 @@ func (sc scenario) config() (sim.Config, []policy) {
 	if rng.IntN(3) == 0 {
 		cfg.Router = &scheduler.RoundRobin{}
 	}
+	cfg.Router = noted{"route", cfg.Router, note}
 	if rng.IntN(4) == 0 {
 		cfg.Admission = admitSome{}
 	}
@@ -136,6 +156,52 @@ func (sc scenario) config() (sim.Config, []policy) {
 		cfg.FollowUp = nextTurn
 	}
 	return cfg, policies
+}
+
+func stepTime(b sim.Batch) time.Duration {
+	return time.Duration(5_000 + 40*b.Decodes + 3*b.Context + 700*b.PrefillTokens() + 11*b.Padding.Rows + 13*b.Padding.PromptTokens + 17*b.SwapIn + 19*b.SwapOut)
+}
+
+// pipeline takes stepTime on the device, in so many stages; 0 means that any
+// number of steps overlap.
+type pipeline struct {
+	stages int
+	host   time.Duration
+	prompt int // host time per prompt position
+}
+
+func (p pipeline) StepTime(b sim.Batch) time.Duration {
+	host, _, total := p.PipelineTime(b)
+	return host + total
+}
+
+func (p pipeline) PipelineTime(b sim.Batch) (host, stage, total time.Duration) {
+	total = stepTime(b)
+	if p.stages > 0 {
+		stage = total / time.Duration(p.stages)
+	}
+	return p.host + time.Duration(p.prompt*b.PrefillTokens()), stage, total
+}
+
+// noted is a router that notes what it sees and says.
+type noted struct {
+	name   string
+	router sim.Router
+	note   func(string)
+}
+
+func (n noted) Route(now sim.Time, q sim.Query, loads []sim.Load) int {
+	to := n.router.Route(now, q, loads)
+	n.note(fmt.Sprintf("%d %s %d to %d of%s", now, n.name, q.ID, to, loadsLine(loads)))
+	return to
+}
+
+func loadsLine(loads []sim.Load) string {
+	var s strings.Builder
+	for _, l := range loads {
+		fmt.Fprintf(&s, " r%d: waiting %d running %d pending %d, %d of %d free;", l.Replica, l.Waiting, l.Running, l.PendingPrompt, l.FreeBlocks, l.Blocks)
+	}
+	return s.String()
 }
 
 // admitSome defers and rejects by the request's id.
@@ -221,25 +287,26 @@ func slice(rs []sim.Request) func(func(sim.Request, error) bool) {
 }
 
 // engineRun runs the engine under test.
-func (sc scenario) engineRun(check bool) (log []string, res sim.Result, err error) {
-	cfg, _ := sc.config()
+func (sc scenario) engineRun(check bool) (log, notes []string, res sim.Result, err error) {
+	cfg, _ := sc.config(func(s string) { notes = append(notes, s) })
 	l := &eventLog{}
 	cfg.Observers = []sim.Observer{l}
 	cfg.Check = check
 	res, err = sim.Run(context.Background(), cfg, slice(sc.requests()))
-	return *l, res, err
+	return *l, notes, res, err
 }
 
 // compare runs a scenario on both engines, and with and without shortcuts.
 func (sc scenario) compare(t *testing.T) {
 	t.Helper()
-	cfg, policies := sc.config()
-	reference, stuck, gaveUp := refRun(cfg, policies, sc.requests())
+	var seen []string
+	cfg, policies := sc.config(func(s string) { seen = append(seen, s) })
+	ref := refRun(cfg, policies, sc.requests())
 	for _, check := range []bool{true, false} {
-		want := reference
-		got, res, err := sc.engineRun(check)
+		want, stuck := ref.log, len(ref.live) > 0
+		got, notes, res, err := sc.engineRun(check)
 		name := fmt.Sprintf("scenario %+v, Check %v", sc, check)
-		if gaveUp && err != nil && strings.Contains(err.Error(), "times without a token in between") {
+		if ref.gaveUp && err != nil && strings.Contains(err.Error(), "times without a token in between") {
 			// How much of the last instant is logged is nobody's business.
 			n := min(len(want), len(got))
 			want, got = want[:n], got[:n]
@@ -247,8 +314,21 @@ func (sc scenario) compare(t *testing.T) {
 			t.Fatalf("%s: error %v, reference stuck %v", name, err, stuck)
 		}
 		if i := firstDifference(want, got); i >= 0 {
+			for j := firstDifference(seen, notes); j >= 0; j = -1 {
+				t.Errorf("notes differ\nreference:\n  %s\nengine:\n  %s", strings.Join(around(seen, j), "\n  "), strings.Join(around(notes, j), "\n  "))
+			}
 			t.Fatalf("%s: logs of %d and %d lines differ at line %d\nreference:\n  %s\nengine:\n  %s", name, len(want), len(got), i,
 				strings.Join(around(want, i), "\n  "), strings.Join(around(got, i), "\n  "))
+		}
+		if i := firstDifference(seen, notes); i >= 0 && !ref.gaveUp {
+			t.Fatalf("%s: routers see differently\nreference:\n  %s\nengine:\n  %s", name, strings.Join(around(seen, i), "\n  "), strings.Join(around(notes, i), "\n  "))
+		}
+		// Something without an event may have been due later.
+		if ref.res.End < res.End {
+			ref.res.End = res.End
+		}
+		if d := cmp.Diff(ref.res, res); d != "" && !ref.gaveUp {
+			t.Fatalf("%s: results differ (-reference +engine):\n%s", name, d)
 		}
 		if n := res.Completed + res.Rejected + res.Aborted + res.Unfinished; n != res.Arrived {
 			t.Fatalf("%s: %d of %d requests accounted for: %+v", name, n, res.Arrived, res)
@@ -285,6 +365,7 @@ func scenarios(t *testing.T, def int) uint64 {
 func TestEngineEqualsReference(t *testing.T) {
 	for kind := range kinds {
 		t.Run([]string{"chaos", "continuous", "orca", "chunked", "batch"}[kind], func(t *testing.T) {
+			t.Parallel()
 			for seed := range scenarios(t, 200) {
 				scenario{seed: seed, kind: kind}.compare(t)
 			}

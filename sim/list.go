@@ -51,6 +51,7 @@ type list struct {
 const (
 	slotPlace    = iota // waiting or running
 	slotActivity        // prefilling or parked
+	slotComing          // on the list of the replica that is going to decode it
 	slots
 )
 
@@ -63,7 +64,6 @@ func (l *list) contains(s *Sequence) bool { return s.links[l.slot].in == l }
 
 func (l *list) pushBack(s *Sequence) { l.insertAfter(l.last, s) }
 
-func (l *list) pushFront(s *Sequence) { l.insertAfter(nil, s) }
 
 // insertAfter puts s behind at, or in front of all if at is nil.
 func (l *list) insertAfter(at, s *Sequence) {

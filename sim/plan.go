@@ -26,10 +26,12 @@ type Plan struct {
 
 	changes  []change
 	reserved []*Sequence // waiting with blocks of their own
+	pulls    []*Sequence // transfers to start
 
 	open               bool // between the start and the end of Schedule
 	released           bool // Release gave something back
 	padRows, padPrompt int
+	swapIn, swapOut    int // blocks
 	hold               bool
 	wakeAt             Time
 }
@@ -39,13 +41,21 @@ type assignment struct {
 	s      *Sequence
 	serial int64
 	tokens int
+
+	// With several batches in flight:
+	at      int   // context behind it
+	life    int32 // preemptions before it
+	samples bool  // a token is sampled behind it
 }
 
 // change is an admission, preemption or rejection. s is nil if it was undone.
+// The counts are those of that moment: more may happen to s in the same pass.
 type change struct {
-	kind   Kind
-	s      *Sequence
-	reason string
+	kind      Kind
+	s         *Sequence
+	reason    string
+	cached    int
+	preempted int32
 }
 
 // passMarks is what the pass with this number did to a sequence.
@@ -68,11 +78,12 @@ const (
 	RefusedSlots          // MaxSeqs sequences run already
 	RefusedTokens         // the token budget of the step is used up
 	RefusedMemory         // not enough KV blocks are free
+	RefusedHost           // not enough host blocks are free
 )
 
 // String returns the reason in lower case.
 func (r Refusal) String() string {
-	return [...]string{"not refused", "slots", "tokens", "memory"}[r]
+	return [...]string{"not refused", "slots", "tokens", "memory", "host memory"}[r]
 }
 
 // Refusal says why the latest refused call of this pass was refused.
@@ -115,14 +126,17 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 	st := p.st
 	pending := s.Pending()
 	switch {
-	case s.home != st || s.state == Ended:
-		panic(fmt.Sprintf("sim: Plan.Add of sequence %d, which is not in replica %d", s.serial, st.index))
+	case s.home != st || s.state == Ended || s.state == Pulling:
+		panic(fmt.Sprintf("sim: Plan.Add of sequence %d, which is not in replica %d or still pulled", s.serial, st.index))
 	case tokens < 1 || tokens > pending+s.Drafts():
 		panic(fmt.Sprintf("sim: Plan.Add of %d tokens to sequence %d with %d pending", tokens, s.serial, pending))
 	case p.planned(s):
 		panic(fmt.Sprintf("sim: Plan.Add of sequence %d twice in a pass", s.serial))
 	}
 	waiting := s.state != Running
+	if s.state == Swapped {
+		panic(fmt.Sprintf("sim: Plan.Add of sequence %d, which is swapped out", s.serial))
+	}
 	if waiting && p.Slots() < 1 {
 		return p.refuse(RefusedSlots)
 	}
@@ -130,16 +144,19 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 		return p.refuse(RefusedTokens)
 	}
 	have, need := s.have(), p.Need(s, tokens)
-	if pending == 1 && !waiting && !st.canTouch(need, need) || !st.memory.grow(s, tokens, need) {
+	if st.hopelessSoon(s) {
+		return p.refuse(RefusedMemory)
+	}
+	if pending == 1 && s.state == Running && s.pass.admitted != p.number && !st.canTouch(need, need) || !st.memory.grow(s, tokens, need) {
 		return p.refuse(RefusedMemory)
 	}
 	if waiting {
-		p.admit(s)
-		s.computed, s.cached = have, have
+		p.admit(s, have)
+		s.computed = have
 	}
 	p.room -= tokens
 	p.mark(s, tokens, need, len(p.adds))
-	p.adds = append(p.adds, assignment{s, s.serial, tokens})
+	p.adds = append(p.adds, assignment{s: s, serial: s.serial, tokens: tokens})
 	if pending == 1 {
 		p.decodes++
 		if s.member.in {
@@ -157,21 +174,29 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 func (p *Plan) AddDecodes() bool {
 	p.check()
 	st := p.st
-	if p.all {
-		return true
+	rows, need := 0, 0
+	fresh, freshNeed := 0, 0 // of those admitted in this pass
+	if !p.all {              // else only what has come back since
+		rows = st.cohort.n - p.members
+		need = st.cohort.crossing[st.cohort.phase] - p.taken
 	}
-	rows := st.cohort.n - p.members
-	need := st.cohort.crossing[st.cohort.phase] - p.taken
 	for s := st.parked.first; s != nil; s = s.links[slotActivity].next {
 		if s.Pending() == 1 && !p.planned(s) {
 			rows += 1 + s.Drafts()
-			need += p.Need(s, 1+s.Drafts())
+			n := p.Need(s, 1+s.Drafts())
+			need += n
+			if s.pass.admitted == p.number {
+				fresh, freshNeed = fresh+1+s.Drafts(), freshNeed+n
+			}
 		}
+	}
+	if p.all && rows == 0 {
+		return true
 	}
 	if rows > p.room {
 		return p.refuse(RefusedTokens)
 	}
-	if need > st.memory.Free() || rows > 0 && !st.canTouch(need, p.lastNeed()) {
+	if need > st.memory.Free() || rows > fresh && !st.canTouch(need-freshNeed, p.lastNeed()) {
 		return p.refuse(RefusedMemory)
 	}
 	if st.hub.check {
@@ -184,20 +209,22 @@ func (p *Plan) AddDecodes() bool {
 		}
 	}
 	st.memory.Take(need)
-	p.all, p.allAt = true, len(p.adds)
+	if !p.all {
+		p.all, p.allAt = true, len(p.adds)
+	}
 	p.room -= rows
 	p.decodes += rows
 	return true
 }
 
 // lastNeed returns the blocks that the youngest decode lacks that is not in
-// the plan yet.
+// the plan yet and ran before this pass.
 func (p *Plan) lastNeed() int {
 	if p.st.cfg.Growth == ExactGrowth {
 		return 0
 	}
 	for s := p.st.running.last; s != nil; s = s.links[slotPlace].prev {
-		if s.Pending() == 1 && !p.planned(s) {
+		if s.Pending() == 1 && !p.planned(s) && s.pass.admitted != p.number {
 			return p.Need(s, 1+s.Drafts())
 		}
 	}
@@ -217,26 +244,29 @@ func (p *Plan) addEachDecode() bool {
 // Preempt evicts a running sequence for recomputation: its blocks are free at
 // once, what the plan gave it comes back, and it waits at the head of the
 // queue, or at its place if the replica has an Order. It keeps the tokens it
-// has generated. It may be added again in the same pass; a loop over Running
+// has generated, and gets those in flight that come while it waits. It may be added again in the same pass; a loop over Running
 // that does so meets it again at the end, and may never end itself. What others
 // of the pass share of its planned blocks counts as computed, as in vLLM.
 //
 // A sequence that could not go on even alone, because prompt and generated
-// tokens need more blocks than there are, ends with RejectOutOfKV.
+// tokens need more blocks than there are, ends with RejectOutOfKV. One that could
+// not with its tokens in flight is not admitted before they have come: it ends
+// then.
 func (p *Plan) Preempt(s *Sequence) {
 	p.check()
 	st := p.st
 	if s.home != st || s.state != Running {
 		panic(fmt.Sprintf("sim: Plan.Preempt of sequence %d, which is %v", s.serial, s.state))
 	}
-	admitted := s.pass.admitted == p.number
+	// KV that came by a transfer or from the host is lost.
+	admitted := s.pass.admitted == p.number && !s.pulled && s.pass.from != Swapped
 	if s.hashed && p.planned(s) {
 		st.memory.cache.Unregister(&s.table, s.Context())
 	}
 	p.takeBack(s)
 	lost := s.Context()
 	st.release(s)
-	s.computed, s.cached, s.drafts = 0, 0, 0
+	s.computed, s.cached, s.drafts, s.expected, s.pulled = 0, 0, 0, 0, false
 	if admitted {
 		p.changes[s.pass.change].s = nil
 		s.state = s.pass.from
@@ -246,10 +276,11 @@ func (p *Plan) Preempt(s *Sequence) {
 		s.preempted++
 		s.evictions++
 		st.hub.preempted(st, s, lost)
-		p.changes = append(p.changes, change{kind: Preempt, s: s})
+		p.changes = append(p.changes, change{kind: Preempt, s: s, preempted: s.preempted})
 	}
-	if st.hopeless(s) {
+	if st.hopeless(s, 0) {
 		p.changes = append(p.changes, change{kind: Reject, s: s, reason: RejectOutOfKV})
+		st.letGo(s, Reject)
 		s.state = Ended
 		return
 	}
@@ -299,16 +330,17 @@ func (p *Plan) Pad(rows, promptTokens int) {
 // Reject ends a waiting sequence for that reason.
 func (p *Plan) Reject(s *Sequence, reason string) {
 	p.check()
-	if s.home != p.st || s.state != Waiting && s.state != Preempted {
+	if s.home != p.st || s.state != Waiting && s.state != Preempted && s.state != Remote && s.state != Swapped {
 		panic(fmt.Sprintf("sim: Plan.Reject of sequence %d, which is %v", s.serial, s.state))
 	}
 	p.st.dequeue(s)
+	p.st.letGo(s, Reject)
 	s.state = Ended
 	p.changes = append(p.changes, change{kind: Reject, s: s, reason: reason})
 }
 
 // Hold promises that the scheduler would plan the same decodes, and nothing
-// else, at every step end until a request arrives here, one of those that
+// else, at every step end until a request arrives here, a transfer ends, one of those that
 // decode needs a block that is not free, or while another waits one ends or is
 // aborted, or the prefix cache changes. The engine then repeats the step
 // without asking. It is ignored if the plan holds prompt chunks.
@@ -345,12 +377,13 @@ func (p *Plan) mark(s *Sequence, tokens, blocks, index int) {
 	s.pass.added, s.pass.tokens, s.pass.blocks, s.pass.index = p.number, tokens, blocks, index
 }
 
-// admit moves s from the queue to the running sequences.
-func (p *Plan) admit(s *Sequence) {
+// admit moves s from the queue to the running sequences. It has so many
+// positions without computing them.
+func (p *Plan) admit(s *Sequence, cached int) {
 	p.st.dequeue(s)
 	s.pass.admitted, s.pass.from, s.pass.change = p.number, s.state, len(p.changes)
-	p.changes = append(p.changes, change{kind: Admit, s: s})
-	s.state = Running
+	p.changes = append(p.changes, change{kind: Admit, s: s, cached: cached, preempted: s.preempted})
+	s.state, s.cached = Running, cached
 	p.st.run(s)
 }
 
@@ -359,10 +392,11 @@ func (p *Plan) reset() {
 	p.number++
 	p.room = p.st.limits.MaxBatchTokens
 	p.refusal = NotRefused
-	p.adds, p.changes, p.reserved = p.adds[:0], p.changes[:0], p.reserved[:0]
+	p.adds, p.changes, p.reserved, p.pulls = p.adds[:0], p.changes[:0], p.reserved[:0], p.pulls[:0]
 	p.all, p.allAt = false, 0
 	p.decodes, p.members, p.taken = 0, 0, 0
 	p.padRows, p.padPrompt = 0, 0
+	p.swapIn, p.swapOut = 0, 0
 	p.hold, p.wakeAt = false, Never
 	p.open, p.released = true, false
 }

@@ -31,7 +31,7 @@ func naiveChunked(p planner, _ int) {
 	}
 	calm := naiveDecode(p)
 	for _, id := range p.running() {
-		if decoding[id] {
+		if decoding[id] || p.pending(id) == 0 {
 			continue
 		}
 		if n := min(p.pending(id), p.room()); n == 0 || !p.add(id, n) {
@@ -73,7 +73,7 @@ func naiveRequestBatch(size int, padded, freeAtEnd bool) policy {
 			rows++
 			longest, sum = max(longest, p.pending(id)), sum+p.pending(id)
 			if freeAtEnd {
-				p.retain(id)
+				p.retain(id, false, true)
 			}
 		}
 		if padded {
@@ -144,6 +144,7 @@ func chaos(seed uint64) policy {
 		if c.one(3) {
 			p.release()
 		}
+		c.comeBack()
 		c.decodes()
 		c.chunks()
 		for pass < calmAfter && c.one(12) && len(p.running()) > 0 {
@@ -151,6 +152,7 @@ func chaos(seed uint64) policy {
 		}
 		c.admissions()
 		if c.one(8) {
+			c.comeBack()
 			c.chunks()
 			c.decodes()
 		}
@@ -163,8 +165,9 @@ func chaos(seed uint64) policy {
 
 type chaosPass struct {
 	planner
-	rng   *rand.Rand
-	added map[int64]bool
+	rng    *rand.Rand
+	added  map[int64]bool
+	copied bool // blocks from or to the host
 }
 
 func (c *chaosPass) one(in int) bool { return c.rng.IntN(in) == 0 }
@@ -191,7 +194,7 @@ func (c *chaosPass) decodes() {
 	}
 }
 
-// evict takes a victim, mostly the youngest.
+// evict takes a victim, mostly the youngest, and recomputes or swaps it.
 func (c *chaosPass) evict() {
 	r := c.running()
 	id := r[len(r)-1]
@@ -199,7 +202,26 @@ func (c *chaosPass) evict() {
 		id = r[c.rng.IntN(len(r))]
 	}
 	delete(c.added, id)
-	c.preempt(id)
+	if c.one(2) && c.swap(id) {
+		c.copied = true
+	} else {
+		c.preempt(id)
+	}
+}
+
+// comeBack brings some of those on the host back.
+func (c *chaosPass) comeBack() {
+	for _, id := range c.swapped() {
+		switch {
+		case c.one(100):
+			c.reject(id, "chaos")
+		case c.one(3):
+		case !c.swapIn(id):
+			return
+		default:
+			c.copied = true
+		}
+	}
 }
 
 func (c *chaosPass) chunks() {
@@ -228,7 +250,7 @@ func (c *chaosPass) admissions() {
 				n = 1 + c.rng.IntN(n)
 			}
 			if c.added[id] = c.add(id, n); c.added[id] && c.one(10) {
-				c.retain(id)
+				c.retain(id, c.one(3), !c.one(4))
 			}
 		}
 	}
@@ -241,6 +263,14 @@ func (c *chaosPass) progress() {
 			return
 		}
 	}
+	if c.copied {
+		return
+	}
+	for _, id := range c.running() {
+		if c.pending(id) == 0 {
+			return // its token is in flight
+		}
+	}
 	c.release()
 	for len(c.running()) > 0 {
 		r := c.running()
@@ -248,5 +278,7 @@ func (c *chaosPass) progress() {
 	}
 	if w := c.waiting(); len(w) > 0 {
 		c.add(w[0], min(c.pending(w[0]), c.room()))
+	} else if w := c.swapped(); len(w) > 0 {
+		c.swapIn(w[0])
 	}
 }

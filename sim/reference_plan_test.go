@@ -2,59 +2,71 @@ package sim_test
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"time"
 
 	"servesim/sim"
 )
 
 // refPass is the plan of the reference engine.
 type refPass struct {
-	e        *refEngine
-	r        *refReplica
-	left     int
-	slow     float64
-	why      sim.Refusal
-	order    []*refSeq
-	changes  []refChange
-	padRows  int
-	padTo    int
-	reserved []*refSeq
+	e                   *refEngine
+	r                   *refReplica
+	left                int
+	why                 sim.Refusal
+	order               []*refSeq
+	changes             []refChange
+	copiedIn, copiedOut int
+	padRows             int
+	padTo               int
+	reserved            []*refSeq
+	released            bool
 }
 
+// refChange is what a pass does to a request, told when it is over.
 type refChange struct {
-	kind   sim.Kind
-	s      *refSeq
-	reason string
-	undone bool
+	kind    sim.Kind
+	s       *refSeq
+	reason  string
+	cached  int // at that moment
+	evicted int // at that moment
+	undone  bool
 }
 
-// planner is what a policy of the tests may do. Both engines implement it;
-// sequences are named by their serial number.
-type planner interface {
-	waiting() []int64
-	running() []int64
-	pending(id int64) int
-	generated(id int64) int
-	drafts(id int64) int
-	maxOutput(id int64) (prompt, maxOutput int)
-	room() int
-	refusal() sim.Refusal
-	limits() (maxBatchTokens, maxModelLen, blocks, blockTokens int)
-	isRunning(id int64) bool
-	add(id int64, tokens int) bool
-	addDecodes() bool
-	preempt(id int64)
-	reserve(id int64, tokens int) bool
-	retain(id int64)
-	release()
-	pad(rows, promptTokens int)
-	reject(id int64, reason string)
+// plan lets a replica plan until it starts a step or has nothing to change. With
+// several in flight, the next is planned when the host is free again.
+func (e *refEngine) plan(r *refReplica) {
+	if w := e.window(r); w.Pause {
+		e.push(refPending{at: w.To, kind: refWakeUp, replica: r.index, pass: r.passes})
+		return
+	}
+	flying := len(r.flying)
+	if r.cfg.InFlight < 2 || r.hostFree <= e.now {
+		for again := true; again && len(r.flying) == flying && r.wants(); {
+			r.passes++
+			pass := &refPass{e: e, r: r, left: refMax(r.cfg.MaxBatchTokens)}
+			r.policy(pass, r.passes)
+			again = pass.commit()
+		}
+	}
+	switch {
+	case r.full():
+	case r.hostFree > e.now:
+		e.push(refPending{at: r.hostFree, kind: refWakeUp, replica: r.index, pass: r.passes})
+	case len(r.flying) > flying:
+		e.touch(r)
+	}
 }
 
-// policy is a scheduler for both engines. pass counts the passes from 1.
-type policy func(p planner, pass int)
+// window returns the window that the replica is in; without one, time goes as
+// usual.
+func (e *refEngine) window(r *refReplica) sim.Window {
+	for _, w := range e.cfg.Windows {
+		if w.Replica == r.index && w.From <= e.now && e.now < w.To {
+			return w
+		}
+	}
+	return sim.Window{Factor: 1}
+}
 
 func (p *refPass) find(id int64) *refSeq {
 	for _, s := range p.e.live {
@@ -72,15 +84,14 @@ func serials(list []*refSeq) (out []int64) {
 	return out
 }
 
-func (p *refPass) waiting() []int64     { return serials(p.r.waiting) }
-func (p *refPass) running() []int64     { return serials(p.r.running) }
-func (p *refPass) pending(id int64) int { return p.find(id).pending() }
-func (p *refPass) generated(id int64) int {
-	return p.find(id).generated
-}
-func (p *refPass) drafts(id int64) int  { return p.find(id).drafts }
-func (p *refPass) room() int            { return p.left }
-func (p *refPass) refusal() sim.Refusal { return p.why }
+func (p *refPass) waiting() []int64       { return serials(p.r.waiting(sim.Waiting, sim.Preempted)) }
+func (p *refPass) running() []int64       { return serials(p.r.running) }
+func (p *refPass) swapped() []int64       { return serials(p.r.swapped) }
+func (p *refPass) pending(id int64) int   { return p.find(id).pending() }
+func (p *refPass) generated(id int64) int { return p.find(id).generated }
+func (p *refPass) drafts(id int64) int    { return p.find(id).drafts }
+func (p *refPass) room() int              { return p.left }
+func (p *refPass) refusal() sim.Refusal   { return p.why }
 func (p *refPass) isRunning(id int64) bool {
 	return p.find(id).state == sim.Running
 }
@@ -93,46 +104,56 @@ func (p *refPass) limits() (int, int, int, int) {
 	return c.MaxBatchTokens, c.MaxModelLen, c.KVBlocks - c.ReservedBlocks, c.BlockTokens
 }
 
-func (p *refPass) need(s *refSeq, tokens int) int {
-	if s.cache != nil {
-		return s.cache.Need(&s.table, s.have()+tokens, 0)
-	}
-	return max(0, refBlocks(s.computed+tokens, p.r.cfg.BlockTokens)-s.blocks)
-}
-
 func (p *refPass) refuse(why sim.Refusal) bool {
 	p.why = why
 	return false
 }
 
+// full reports whether no further sequence may run.
+func (p *refPass) full() bool {
+	return len(p.r.running)+p.r.slots >= refMax(p.r.cfg.MaxSeqs)
+}
+
+// touched reports whether the growth rule wants a free block for s, whatever it
+// needs.
+func (p *refPass) touched(s *refSeq) bool {
+	return p.r.cfg.Growth == sim.TouchedGrowth && s.state == sim.Running && !s.admitted && s.pending() == 1
+}
+
 func (p *refPass) add(id int64, tokens int) bool {
 	s, r := p.find(id), p.r
-	if s.state != sim.Running && r.cfg.MaxSeqs > 0 && len(r.running) >= r.cfg.MaxSeqs {
+	if s.state != sim.Running && p.full() {
 		return p.refuse(sim.RefusedSlots)
 	}
 	if tokens > p.left {
 		return p.refuse(sim.RefusedTokens)
 	}
-	have, n := s.have(), p.need(s, tokens)
-	if n > r.free() || r.cfg.Growth == sim.TouchedGrowth && s.state == sim.Running && s.pending() == 1 && r.free() < 1 {
+	have, n := s.have(), r.need(s, tokens)
+	if more := r.aloft(s); s.state == sim.Preempted && more > 0 && r.hopeless(s, more) {
+		return p.refuse(sim.RefusedMemory)
+	}
+	if n > r.free() || p.touched(s) && r.free() < 1 {
 		return p.refuse(sim.RefusedMemory)
 	}
 	r.grow(s, tokens, n)
 	if s.state != sim.Running {
 		s.computed, s.cached = have, have
+		p.admit(s)
 	}
 	s.taken, s.tokens = n, tokens
 	p.left -= tokens
 	p.order = append(p.order, s)
-	if s.state != sim.Running {
-		r.waiting = slices.DeleteFunc(r.waiting, func(o *refSeq) bool { return o == s })
-		s.from, s.state, s.admitted = s.state, sim.Running, true
-		r.ranks++
-		s.rank = r.ranks
-		r.running = append(r.running, s)
-		p.changes = append(p.changes, refChange{kind: sim.Admit, s: s})
-	}
 	return true
+}
+
+// admit moves s from the line to those that run.
+func (p *refPass) admit(s *refSeq) {
+	p.r.remove(s)
+	s.from, s.state, s.admitted = s.state, sim.Running, true
+	p.r.ranks++
+	s.rank = p.r.ranks
+	p.r.running = append(p.r.running, s)
+	p.changes = append(p.changes, refChange{kind: sim.Admit, s: s, cached: s.cached, evicted: s.preempted})
 }
 
 func (p *refPass) addDecodes() bool {
@@ -149,8 +170,8 @@ func (p *refPass) addDecodes() bool {
 	}
 	free := p.r.free()
 	for _, s := range decodes {
-		n := p.need(s, 1+s.drafts)
-		if n > free || p.r.cfg.Growth == sim.TouchedGrowth && free < 1 {
+		n := p.r.need(s, 1+s.drafts)
+		if n > free || p.touched(s) && free < 1 {
 			return p.refuse(sim.RefusedMemory)
 		}
 		free -= n
@@ -161,194 +182,167 @@ func (p *refPass) addDecodes() bool {
 	return true
 }
 
+// takeBack undoes what this pass gave to s.
+func (p *refPass) takeBack(s *refSeq) {
+	p.left += s.tokens
+	s.tokens, s.taken = 0, 0
+	p.order = slices.DeleteFunc(p.order, func(o *refSeq) bool { return o == s })
+}
+
 func (p *refPass) preempt(id int64) {
 	s, r := p.find(id), p.r
 	if s.tokens > 0 && s.cache != nil {
-		s.cache.Unregister(&s.table, s.computed)
+		s.cache.Unregister(s.table, s.computed)
 	}
-	p.left += s.tokens
-	s.tokens, s.taken, s.drafts = 0, 0, 0
-	p.order = slices.DeleteFunc(p.order, func(o *refSeq) bool { return o == s })
-	s.keep = false
+	p.takeBack(s)
+	s.drafts, s.expected = 0, 0
+	s.keep, s.keepSlot = false, false
 	r.drop(s)
-	s.computed = 0
-	if s.admitted {
+	lost := s.computed
+	s.computed, s.cached = 0, 0
+	if s.admitted && s.from != sim.Swapped { // the host has what that one had no longer
 		for i := range p.changes {
 			if p.changes[i].s == s && p.changes[i].kind == sim.Admit {
 				p.changes[i].undone = true
 			}
 		}
-		s.admitted, s.state = false, s.from
+		s.state = s.from
 	} else {
 		s.state = sim.Preempted
-		s.preempted++
-		if s.evictions++; s.evictions > 1000 {
-			p.e.gaveUp = true
-		}
-		p.changes = append(p.changes, refChange{kind: sim.Preempt, s: s})
+		p.evicted(s, lost)
+		p.changes = append(p.changes, refChange{kind: sim.Preempt, s: s, evicted: s.preempted})
 	}
-	least := refBlocks(s.req.Prompt+s.generated, r.cfg.BlockTokens)
-	if r.cfg.Growth == sim.TouchedGrowth && r.free() == r.usable {
-		least++
-	}
-	if least > r.usable {
+	s.admitted = false
+	if r.hopeless(s, 0) {
 		p.changes = append(p.changes, refChange{kind: sim.Reject, s: s, reason: sim.RejectOutOfKV})
 		return
 	}
 	r.enqueue(s, true)
 }
 
-func (p *refPass) reserve(id int64, tokens int) bool {
-	s := p.find(id)
-	if s.state != sim.Running && p.r.cfg.MaxSeqs > 0 && len(p.r.running) >= p.r.cfg.MaxSeqs {
+// swap moves the blocks that s had before this pass to the host.
+func (p *refPass) swap(id int64) bool {
+	s, r := p.find(id), p.r
+	n := s.blocks - s.taken
+	if n > r.host || r.cfg.HostBlocks == 0 {
+		return p.refuse(sim.RefusedHost)
+	}
+	p.takeBack(s)
+	s.drafts = 0
+	s.keep, s.keepSlot = false, false
+	r.drop(s)
+	r.host -= n
+	s.host = n
+	p.copiedOut += n
+	s.state, s.admitted = sim.Swapped, false
+	p.evicted(s, 0)
+	r.swapped = append(r.swapped, s)
+	p.changes = append(p.changes, refChange{kind: sim.Preempt, s: s, reason: sim.PreemptSwap, evicted: s.preempted})
+	return true
+}
+
+// swapIn brings them back.
+func (p *refPass) swapIn(id int64) bool {
+	s, r := p.find(id), p.r
+	if p.full() {
 		return p.refuse(sim.RefusedSlots)
 	}
-	n := p.need(s, tokens)
-	if n > p.r.free() {
+	if s.host > r.free() {
+		return p.refuse(sim.RefusedMemory)
+	}
+	r.take(s.host)
+	r.host += s.host
+	p.copiedIn += s.host
+	s.blocks, s.host = s.host, 0
+	s.cached = s.computed
+	p.admit(s)
+	return true
+}
+
+// evicted counts an eviction.
+func (p *refPass) evicted(s *refSeq, lost int) {
+	s.preempted++
+	p.e.res.Preemptions++
+	p.e.res.Recompute += int64(lost)
+	if s.evictions++; s.evictions > 1000 {
+		p.e.gaveUp = true
+	}
+}
+
+func (p *refPass) reserve(id int64, tokens int) bool {
+	s, r := p.find(id), p.r
+	if s.state != sim.Running && p.full() {
+		return p.refuse(sim.RefusedSlots)
+	}
+	n := r.need(s, tokens)
+	if n > r.free() {
 		return p.refuse(sim.RefusedMemory)
 	}
 	if s.cache != nil {
 		have := s.have()
-		s.cache.Allocate(&s.table, s.req.Prefix, have, tokens)
+		s.cache.Allocate(s.table, s.known(), have, tokens)
 		s.computed, s.blocks = have, s.table.Len()
 	} else {
-		p.r.take(n)
+		r.take(n)
 		s.blocks += n
 	}
 	p.reserved = append(p.reserved, s)
 	return true
 }
 
-func (p *refPass) retain(id int64) { p.find(id).keep = true }
+func (p *refPass) retain(id int64, slot, blocks bool) {
+	s := p.find(id)
+	s.keepSlot, s.keep = slot, blocks
+}
 
 func (p *refPass) release() {
-	p.r.take(-p.r.retained)
-	p.r.retained = 0
-	for _, t := range p.r.tables {
-		p.r.cache.FreeTable(t)
+	r := p.r
+	p.released = p.released || r.slots+r.blocks+len(r.tables) > 0
+	r.take(-r.blocks)
+	r.slots, r.blocks = 0, 0
+	for _, t := range r.tables {
+		r.cache.FreeTable(t)
 	}
-	p.r.tables = nil
+	r.tables = nil
 }
 
 func (p *refPass) pad(rows, promptTokens int) { p.padRows, p.padTo = rows, promptTokens }
 
 func (p *refPass) reject(id int64, reason string) {
 	s := p.find(id)
-	p.r.waiting = slices.DeleteFunc(p.r.waiting, func(o *refSeq) bool { return o == s })
+	p.r.drop(s)
 	p.changes = append(p.changes, refChange{kind: sim.Reject, s: s, reason: reason})
 }
 
-// commit tells what happened and puts the step in flight.
+// commit tells what happened and puts the step in flight. It reports whether
+// the pass changed anything, so that another one may find more.
 func (p *refPass) commit() (changed bool) {
 	e, r := p.e, p.r
 	for _, s := range p.reserved {
 		if s.state != sim.Running {
-			if s.cache != nil {
-				s.cache.FreeTable(&s.table)
-			} else {
-				r.take(-s.blocks)
-			}
-			s.blocks, s.computed = 0, 0
+			r.freeBlocks(s)
+			s.computed = 0
 		}
 	}
+	changed = p.released
 	for _, c := range p.changes {
-		changed = changed || !c.undone
-		switch {
-		case c.undone:
-		case c.kind == sim.Reject:
+		if c.undone {
+			continue
+		}
+		changed = true
+		switch c.kind {
+		case sim.Reject:
 			e.finish(c.s, sim.Reject, c.reason)
-		default:
-			if c.kind == sim.Admit && c.s.timeline.Admitted < 0 {
+		case sim.Admit:
+			if c.s.timeline.Admitted < 0 {
 				c.s.timeline.Admitted = e.now
+				e.res.PrefixHits += int64(c.cached)
 			}
-			e.emit(c.s, c.kind, "")
+			e.tell(c.s, sim.Event{Kind: sim.Admit, Cached: int32(c.cached), Preemptions: int32(c.evicted)})
+		default:
+			e.tell(c.s, sim.Event{Kind: c.kind, Reason: c.reason, Preemptions: int32(c.evicted)})
 		}
 	}
-	r.batch = sim.Batch{}
-	r.inStep = nil
-	for _, s := range p.order {
-		if s.pending() == 1 {
-			r.batch.Decodes++
-			r.batch.Positions += s.tokens
-			s.row = s.tokens
-			r.batch.Context += s.computed
-		} else {
-			r.batch.Prefills = append(r.batch.Prefills, sim.Chunk{Tokens: s.tokens, Context: s.computed, Last: s.tokens == s.pending()})
-		}
-		s.chunk = s.pending() > 1
-		s.computed += s.tokens
-		s.tokens, s.admitted = 0, false
-		r.inStep = append(r.inStep, s)
-	}
-	if r.batch.Empty() {
-		return changed
-	}
-	r.batch.Padding = sim.Padding{Rows: max(0, p.padRows-r.batch.Decodes), PromptTokens: p.padTo}
-	r.took = max(1, time.Duration(math.Round(p.slow*float64(r.cfg.CostModel.StepTime(r.batch)))))
-	r.end = e.now.Add(r.took)
-	r.busy = true
-	r.nFree, r.nWait, r.nRun = r.free(), len(r.waiting), len(r.running)
-	e.push(refPending{at: r.end, kind: 0, replica: r.index})
+	e.startStep(p)
 	return changed
-}
-
-// bridge runs a policy on the engine under test.
-type bridge struct {
-	policy policy
-	passes int
-}
-
-func (b *bridge) Schedule(v sim.View, p *sim.Plan) {
-	b.passes++
-	q := &bridged{v: v, p: p, seqs: map[int64]*sim.Sequence{}}
-	for _, l := range []sim.List{v.Waiting, v.Running} {
-		for s := range l.All() {
-			q.seqs[s.Serial()] = s
-		}
-	}
-	b.policy(q, b.passes)
-}
-
-// bridged is a planner over a sim.Plan.
-type bridged struct {
-	v    sim.View
-	p    *sim.Plan
-	seqs map[int64]*sim.Sequence
-}
-
-func listed(l sim.List) (out []int64) {
-	for s := range l.All() {
-		out = append(out, s.Serial())
-	}
-	return out
-}
-
-func (b *bridged) waiting() []int64                  { return listed(b.v.Waiting) }
-func (b *bridged) running() []int64                  { return listed(b.v.Running) }
-func (b *bridged) pending(id int64) int              { return b.seqs[id].Pending() }
-func (b *bridged) generated(id int64) int            { return b.seqs[id].Generated() }
-func (b *bridged) drafts(id int64) int               { return b.seqs[id].Drafts() }
-func (b *bridged) room() int                         { return b.p.Room() }
-func (b *bridged) refusal() sim.Refusal              { return b.p.Refusal() }
-func (b *bridged) isRunning(id int64) bool           { return b.seqs[id].State() == sim.Running }
-func (b *bridged) add(id int64, tokens int) bool     { return b.p.Add(b.seqs[id], tokens) }
-func (b *bridged) addDecodes() bool                  { return b.p.AddDecodes() }
-func (b *bridged) preempt(id int64)                  { b.p.Preempt(b.seqs[id]) }
-func (b *bridged) reserve(id int64, tokens int) bool { return b.p.Reserve(b.seqs[id], tokens) }
-func (b *bridged) retain(id int64)                   { b.p.Retain(b.seqs[id], false, true) }
-func (b *bridged) release()                          { b.p.Release() }
-func (b *bridged) pad(rows, promptTokens int)        { b.p.Pad(rows, promptTokens) }
-func (b *bridged) reject(id int64, reason string)    { b.p.Reject(b.seqs[id], reason) }
-func (b *bridged) maxOutput(id int64) (int, int) {
-	return b.seqs[id].Prompt(), b.seqs[id].MaxOutput()
-}
-func (b *bridged) limits() (int, int, int, int) {
-	zero := func(n int) int {
-		if n > 1<<40 {
-			return 0
-		}
-		return n
-	}
-	l := b.v.Limits
-	return zero(l.MaxBatchTokens), zero(l.MaxModelLen), zero(l.Blocks), l.BlockTokens
 }

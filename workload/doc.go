@@ -10,8 +10,9 @@
 //	                                   │
 //	AzureCSV BurstGPT Mooncake ────────┤          LengthCSV ──► Observed
 //	RAGPulse TraceLab LengthCSV        ▼
-//	(recordings)             iter.Seq2[sim.Request, error] ──► sim.Run
-//	                                   │
+//	(recordings)             iter.Seq2[sim.Request, error] ──► sim.Run ──► Completion
+//	                                   │                          ▲            │
+//	                                   │                          └── Retry ◄──┘
 //	                                   ├──► AzureWriter MooncakeWriter
 //	                                   ├──► Describe: rate, gap CV, IDC, percentiles
 //	                                   ├──► DescribeShape: autocorrelation, batches, eta²
@@ -32,7 +33,8 @@
 // ragpulse.go, tracelab.go, lengthcsv.go, servegen.go (recordings), fromtrace.go,
 // azurewriter.go, mooncakewriter.go, tracelabwriter.go; describe.go, shape.go,
 // joint.go, sharing.go;
-// acceptance.go and acceptancecurve.go (which draft tokens are right).
+// acceptance.go and acceptancecurve.go (which draft tokens are right); retry.go
+// and followups.go (clients that try again).
 //
 // # Determinism
 //
@@ -52,6 +54,8 @@
 //     arrivals in windows of one width; 1 at every width for a Poisson process.
 //   - MMPP: Markov-modulated Poisson process.
 //   - Share: one class of a workload with its part of the requests.
+//   - Attempt: a request as it is sent, for the first time or again; a retry is
+//     one after the first.
 //   - Recording: a workload recorded elsewhere and replayed.
 //   - Row: a request as a recording has it.
 //   - Session: requests of one client, each of which waits for the answer

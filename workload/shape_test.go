@@ -16,8 +16,8 @@ import (
 	"servesim/workload"
 )
 
-// at are requests at so many seconds.
-func at(seconds ...float64) []sim.Request {
+// atSeconds are requests at so many seconds.
+func atSeconds(seconds ...float64) []sim.Request {
 	var out []sim.Request
 	for i, s := range seconds {
 		out = append(out, sim.Request{ID: i, Arrival: sim.Time(math.Round(s * 1e9)), Prompt: 1, Output: 1})
@@ -61,7 +61,7 @@ func TestArrivalShape(t *testing.T) {
 		for _, s := range []float64{0, 0, 1, 3, 3, 3, 9} {
 			times = append(times, s+delay)
 		}
-		if diff := cmp.Diff(want, mustShape(t, at(times...)).Arrivals, closeTo); diff != "" {
+		if diff := cmp.Diff(want, mustShape(t, atSeconds(times...)).Arrivals, closeTo); diff != "" {
 			t.Errorf("delay %v (-want +got):\n%s", delay, diff)
 		}
 	}
@@ -98,7 +98,7 @@ func TestArrivalShapeNaive(t *testing.T) {
 			now += gap
 		}
 		gaps = gaps[:len(gaps)-1]
-		got := mustShape(t, at(times...)).Arrivals
+		got := mustShape(t, atSeconds(times...)).Arrivals
 		span := times[len(times)-1]
 		want := got
 		want.GapACF = naiveACF(gaps, 1)
@@ -212,7 +212,7 @@ func TestDescribeShapeErrors(t *testing.T) {
 
 // A silence of years costs no memory.
 func TestDescribeShapeSilence(t *testing.T) {
-	requests := at(0, 1)
+	requests := atSeconds(0, 1)
 	requests = append(requests, sim.Request{ID: 2, Arrival: sim.Time(200 * 365 * 24 * time.Hour), Prompt: 1, Output: 1})
 	a := mustShape(t, requests).Arrivals
 	if a.Windows[0].Windows != 200*365*24*3600 || a.EmptySeconds < .999999999 {

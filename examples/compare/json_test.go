@@ -13,7 +13,7 @@ import (
 
 var (
 	workloadFields  = strings.Fields("requests rate_per_s gap_cv idc_1s idc_10s idc_60s prompt_p50 prompt_p95 output_p50 output_p95")
-	countFields     = strings.Fields("completed rejected unfinished preemptions steps")
+	countFields     = strings.Fields("completed rejected unfinished preemptions transfers transferred_tokens role_changes steps")
 	latencyFields   = strings.Fields("ttft_ms itl_ms tpot_ms e2e_ms")
 	summaryFields   = strings.Fields("mean p50 p90 p95 p99 max")
 	figureFields    = strings.Fields("throughput_tok_per_s throughput_req_per_s goodput_req_per_s slo_attainment kv_peak kv_mean simulated_s wall_s")
@@ -25,7 +25,7 @@ var (
 func checkFields(t *testing.T, o map[string]any) {
 	t.Helper()
 	top := slices.Sorted(maps.Keys(o))
-	if d := cmp.Diff([]string{"comparisons", "config", "definitions", "gap_rule", "percentiles", "results", "workload"}, slices.DeleteFunc(top, func(k string) bool { return k == "recording_rows" })); d != "" {
+	if d := cmp.Diff([]string{"comparisons", "config", "definitions", "gap_rule", "percentiles", "results", "workload"}, slices.DeleteFunc(top, func(k string) bool { return k == "recording_rows" || k == "pools" })); d != "" {
 		t.Errorf("fields (-want +got):\n%s", d)
 	}
 	figure := func(where string, o map[string]any, name string) {
@@ -74,7 +74,7 @@ func TestJSONFields(t *testing.T) {
 			}
 		}
 	}
-	if d := cmp.Diff([]any{"request-batch", "continuous", "chunked"}, names); d != "" {
+	if d := cmp.Diff([]any{"request-batch", "continuous", "chunked", "disaggregated", "dynamic"}, names); d != "" {
 		t.Errorf("schedulers (-want +got):\n%s", d)
 	}
 	w := o["workload"].(map[string]any)

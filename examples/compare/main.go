@@ -2,9 +2,13 @@
 // wins, by how much, and how sure that is.
 //
 //	go run ./examples/compare
+//	go run ./examples/compare -workload voice
 //	go run ./examples/compare -recording FILE -traces DIR
 //	go run ./examples/compare -json > result.json
 //	go run ./examples/compare -config result.json
+//
+// No topology wins everywhere: workloads.go has three workloads that different
+// ones win, and says why.
 package main
 
 import (
@@ -32,8 +36,9 @@ func main() {
 
 // options are what the command line says besides the manifest.
 type options struct {
-	json   bool
-	traces string
+	json             bool
+	traces           string
+	config, workload string
 }
 
 // run is the program without its process.
@@ -62,15 +67,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(out)
 	}
+	if s, _, err := lookupSet(o.workload); err == nil {
+		fmt.Fprintln(stdout, s.text())
+	}
 	return writeText(stdout, out)
 }
 
-// parse reads the command line: -config first, whatever its place, then the
-// other flags over it. Help goes to messages.
+// parse reads the command line: -config or -workload first, whatever their place,
+// then the other flags over them. Help goes to messages.
 func parse(args []string, messages io.Writer) (Manifest, options, error) {
 	m := defaults()
-	o, config := options{}, ""
-	fs := flags(&m, &o, &config)
+	o := options{}
+	fs := flags(&m, &o)
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(messages, usage)
@@ -82,12 +90,12 @@ func parse(args []string, messages io.Writer) (Manifest, options, error) {
 		fs.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
 		return m, o, fmt.Errorf("%w; flags are %s", err, strings.Join(known, ", "))
 	}
-	if config != "" {
+	if o.config != "" || o.workload != "" {
 		var err error
-		if m, err = read(config); err != nil {
+		if m, err = o.manifest(); err != nil {
 			return m, o, err
 		}
-		if err := flags(&m, &o, &config).Parse(args); err != nil {
+		if err := flags(&m, &o).Parse(args); err != nil {
 			return m, o, err
 		}
 	}
@@ -98,6 +106,18 @@ func parse(args []string, messages io.Writer) (Manifest, options, error) {
 	fs.Visit(func(f *flag.Flag) { set[f.Name] = true })
 	m.settle(set)
 	return m, o, m.check()
+}
+
+// manifest is what the other flags go over.
+func (o *options) manifest() (Manifest, error) {
+	if o.config != "" && o.workload != "" {
+		return Manifest{}, fmt.Errorf("config is %s and workload is %s; at most one is possible", o.config, o.workload)
+	}
+	if o.config != "" {
+		return read(o.config)
+	}
+	_, m, err := lookupSet(o.workload)
+	return m, err
 }
 
 // settle lets the flags that were set take the place of what they contradict.
@@ -120,6 +140,9 @@ func (m *Manifest) settle(set map[string]bool) {
 			m.Seeds = defaults().Seeds
 		}
 		m.Recording = ""
+		if p := lookupPreset(m.Preset); p != nil && !set["rate-scale"] {
+			m.RateScale = p.scale
+		}
 	}
 	for _, name := range []string{"model", "gpu", "tp", "max-seqs", "max-model-len"} {
 		if set[name] && !set["kv-blocks"] {
@@ -140,22 +163,24 @@ runs of -seeds seeds, in which all schedulers see the same requests.
 Chunked schedulers compute -chunk-tokens positions a step at most, continuous
 and vllm-v0 up to -max-model-len, in whole prompts. request-batch and orca
 reserve memory for -max-model-len tokens a request; that and -max-seqs are their
-only limits.
+only limits. disaggregated computes prompts in one pool of replicas and decodes
+in another, and -link carries the KV between them; dynamic moves replicas from
+pool to pool as the work changes. All have the same number of GPUs.
 
 `
 
 // flags binds the command line to a manifest, whose values are the defaults.
-func flags(m *Manifest, o *options, config *string) *flag.FlagSet {
+func flags(m *Manifest, o *options) *flag.FlagSet {
 	fs := flag.NewFlagSet("compare", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported once, by main
-	fs.Func("schedulers", "comma-separated `names` of\n"+strings.Join(schedulerNames(), ", ")+"\n(default the first three)", func(s string) error {
+	fs.Func("schedulers", "comma-separated `names` of\n"+wrapped(schedulerNames())+"\n(default the first five)", func(s string) error {
 		m.Schedulers = strings.Split(s, ",")
 		return nil
 	})
-	fs.StringVar(&m.Preset, "preset", m.Preset, "generated workload: "+strings.Join(presetNames(), " or ")+"\n")
+	fs.StringVar(&m.Preset, "preset", m.Preset, "`name` of a generated workload:\n"+strings.Join(presetNames(), ", ")+"\n")
 	fs.StringVar(&m.Recording, "recording", m.Recording, "recorded `file` to replay instead of a preset: an Azure trace (CSV)\nor a Mooncake trace (.jsonl), plain or gzip;\nall its requests at its own rate unless -requests and -rate-scale\nsay otherwise")
 	fs.IntVar(&m.Requests, "requests", m.Requests, "number of requests; 0 is the whole recording")
-	fs.Float64Var(&m.RateScale, "rate-scale", m.RateScale, "arrival rate as a multiple of the workload's own")
+	fs.Float64Var(&m.RateScale, "rate-scale", m.RateScale, "arrival rate as a multiple of the workload's own; a -preset brings its\nown value, which is work for four GPUs")
 	fs.IntVar(&m.Replicas, "replicas", m.Replicas, "engine instances behind a least-loaded router")
 	fs.StringVar(&m.Model, "model", m.Model, "`name` of a model in the catalogue; an unknown one lists them\n")
 	fs.StringVar(&m.GPU, "gpu", m.GPU, "`name` of a GPU in the catalogue; an unknown one lists them\n")
@@ -164,6 +189,15 @@ func flags(m *Manifest, o *options, config *string) *flag.FlagSet {
 	fs.IntVar(&m.MaxSeqs, "max-seqs", m.MaxSeqs, "running requests per replica at most")
 	fs.IntVar(&m.MaxModelLen, "max-model-len", m.MaxModelLen, "prompt and output `tokens` of one request at most")
 	fs.IntVar(&m.ChunkTokens, "chunk-tokens", m.ChunkTokens, "token budget of a step of the chunked scheduler;\nthe others compute prompts whole")
+	fs.IntVar(&m.PrefillReplicas, "prefill-replicas", m.PrefillReplicas, "replicas of the prefill pool of disaggregated; 0 is the part of all\nthat prompts are of the work")
+	fs.IntVar(&m.DynamicPrefill, "dynamic-prefill", m.DynamicPrefill, "replicas of the prefill pool of dynamic at the start; 0 is half of all")
+	fs.IntVar(&m.PrefillTokens, "prefill-tokens", m.PrefillTokens, "token budget of a step in the prefill pool")
+	fs.IntVar(&m.LocalTokens, "local-tokens", m.LocalTokens, "prompts with fewer `tokens` to compute stay in the decode pool")
+	fs.StringVar(&m.FirstToken, "first-token", m.FirstToken, "`side` that samples first tokens: prefill or decode")
+	fs.StringVar(&m.Link, "link", m.Link, "`name` of a link in the catalogue, a GPU's way to other replicas;\nan unknown one lists them\n")
+	fs.BoolVar(&m.LayerWise, "layer-wise", m.LayerWise, "send KV layer by layer while the prompt is computed")
+	fs.StringVar(&m.Controller, "controller", m.Controller, "what moves the roles of dynamic: work-ratio or load-threshold\n")
+	fs.Float64Var(&m.SwitchCostMs, "switch-cost", m.SwitchCostMs, "`ms` from drained to open in another role")
 	fs.BoolVar(&m.PrefixCache, "prefix-cache", m.PrefixCache, "share KV blocks of equal prefixes, which Mooncake recordings tell")
 	fs.Float64Var(&m.TTFTTargetMs, "slo-ttft", m.TTFTTargetMs, "target for the first token, `ms`")
 	fs.Float64Var(&m.GapTargetMs, "slo-itl", m.GapTargetMs, "target for the gap between tokens, `ms`")
@@ -171,8 +205,15 @@ func flags(m *Manifest, o *options, config *string) *flag.FlagSet {
 	fs.IntVar(&m.Seeds, "seeds", m.Seeds, "paired runs per scheduler; 1 gives no interval")
 	fs.BoolVar(&o.json, "json", o.json, "print one JSON object")
 	fs.StringVar(&o.traces, "traces", o.traces, "write a timeline per request to `dir`/SCHEDULER.jsonl, for the first seed")
-	fs.StringVar(config, "config", *config, "rerun the config of an earlier -json output in `file`; other flags go\nover it, and KV blocks are fitted anew to another model or GPU")
+	fs.StringVar(&o.workload, "workload", o.workload, "`name` of a workload with what serves it and its targets; other flags go\nover it: "+setNames())
+	fs.StringVar(&o.config, "config", o.config, "rerun the config of an earlier -json output in `file`; other flags go\nover it, and KV blocks are fitted anew to another model or GPU")
 	return fs
+}
+
+// wrapped lists names on two lines.
+func wrapped(names []string) string {
+	half := (len(names) + 1) / 2
+	return strings.Join(names[:half], ", ") + ",\n" + strings.Join(names[half:], ", ")
 }
 
 // reporter shows which run is under way if stderr is a terminal.

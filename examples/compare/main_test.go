@@ -80,7 +80,7 @@ func number(t *testing.T, o map[string]any, name string) float64 {
 func TestGolden(t *testing.T) {
 	for name, got := range map[string]string{
 		"text": output(t, "-recording", small),
-		"json": steady(t, 3, "-recording", small),
+		"json": steady(t, 5, "-recording", small),
 	} {
 		path := filepath.Join("testdata", name+".golden")
 		if *update {
@@ -131,6 +131,18 @@ func TestErrors(t *testing.T) {
 		{[]string{"-seeds", "0"}, []string{"seeds is 0"}},
 		{[]string{"-seed", "-1"}, []string{`invalid value "-1" for flag -seed`}},
 		{[]string{"-replicas", "0"}, []string{"replicas is 0"}},
+		{[]string{"-replicas", "1"}, []string{"replicas is 1", "disaggregated and dynamic need 2"}},
+		{[]string{"-replicas", "2", "-prefill-replicas", "2"}, []string{"prefill_replicas is 2 of 2"}},
+		{[]string{"-prefill-replicas", "-1"}, []string{"prefill_replicas is -1"}},
+		{[]string{"-dynamic-prefill", "4"}, []string{"dynamic_prefill_replicas is 4 of 4"}},
+		{[]string{"-prefill-tokens", "0"}, []string{"prefill_step_tokens is 0"}},
+		{[]string{"-local-tokens", "-1"}, []string{"local_prompt_tokens is -1"}},
+		{[]string{"-first-token", "client"}, []string{"first_token", `"client"`, "prefill, decode"}},
+		{[]string{"-link", "tin cans"}, []string{"link", `"tin cans"`, "InfiniBand-400G", "NVLink4"}},
+		{[]string{"-controller", "pid"}, []string{"controller", `"pid"`, "work-ratio, load-threshold"}},
+		{[]string{"-switch-cost", "NaN"}, []string{"switch_cost_ms is NaN"}},
+		{[]string{"-workload", "chat"}, []string{"workload", `"chat"`, "code, voice, documents"}},
+		{[]string{"-workload", "code", "-config", "x.json"}, []string{"workload is code", "config is x.json", "at most one"}},
 		{[]string{"-kv-blocks", "-5"}, []string{"kv_blocks is -5"}},
 		{[]string{"-max-seqs", "0"}, []string{"max_seqs is 0"}},
 		{[]string{"-max-model-len", "1"}, []string{"max_model_len_tokens is 1"}},

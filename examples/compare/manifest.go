@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"servesim/costmodel"
-	"servesim/scheduler"
 	"servesim/sim"
-	"servesim/workload"
 )
 
 // Manifest is everything that decides a comparison. It is the config of the
@@ -41,6 +39,18 @@ type Manifest struct {
 	ChunkTokens    int    `json:"chunk_tokens"` // token budget of a chunked step
 	PrefixCache    bool   `json:"prefix_cache"`
 
+	// Of the deployments with pools. 0 prefill replicas: as many as the work of
+	// the prompts asks for.
+	PrefillReplicas int     `json:"prefill_replicas"`
+	DynamicPrefill  int     `json:"dynamic_prefill_replicas"` // at the start; 0: half
+	PrefillTokens   int     `json:"prefill_step_tokens"`      // token budget of a step in the prefill pool
+	LocalTokens     int     `json:"local_prompt_tokens"`      // shorter prompts stay in the decode pool
+	FirstToken      string  `json:"first_token"`              // prefill or decode: the side that samples it
+	Link            string  `json:"link"`
+	LayerWise       bool    `json:"layer_wise"` // KV is sent layer by layer
+	Controller      string  `json:"controller"` // of the roles: work-ratio or load-threshold
+	SwitchCostMs    float64 `json:"switch_cost_ms"`
+
 	TTFTTargetMs float64 `json:"slo_ttft_ms"`
 	GapTargetMs  float64 `json:"slo_itl_ms"`
 }
@@ -49,60 +59,12 @@ type Manifest struct {
 // completion service at a load where the choice of the scheduler matters.
 func defaults() Manifest {
 	return Manifest{
-		Schedulers: schedulerNames()[:usual], Preset: "azure-code-2023", Requests: 5000, RateScale: 1, Seed: 1, Seeds: 10,
-		Model: "Llama-3.1-8B", GPU: "H100", TensorParallel: 1, Replicas: 1,
+		Schedulers: schedulerNames()[:usual], Preset: presets[0].name, Requests: 5000, RateScale: presets[0].scale, Seed: 1, Seeds: 10,
+		Model: "Llama-3.1-8B", GPU: "H100", TensorParallel: 1, Replicas: 4,
 		BlockTokens: sim.DefaultBlockTokens, MaxSeqs: 256, MaxModelLen: 16384, ChunkTokens: 1024,
+		PrefillTokens: 2048, FirstToken: "prefill", Link: "InfiniBand-400G", Controller: "work-ratio", SwitchCostMs: 2000,
 		TTFTTargetMs: 1000, GapTargetMs: 50,
 	}
-}
-
-// policy is a scheduler by name.
-type policy struct {
-	name    string
-	make    func() sim.Scheduler
-	chunked bool // splits prompts; the others need a step for the longest one
-	// reserves memory for the most a request can have, and has no other limit
-	// for prompts.
-	reserves bool
-	growth   sim.Growth
-}
-
-// policies are the schedulers that can be compared.
-var policies = []policy{
-	{name: "request-batch", make: func() sim.Scheduler { return &scheduler.RequestBatch{} }, reserves: true},
-	{name: "continuous", make: func() sim.Scheduler { return scheduler.Continuous{} }},
-	{name: "chunked", make: func() sim.Scheduler { return scheduler.ChunkedPrefill{} }, chunked: true},
-	{name: "vllm-v1", make: func() sim.Scheduler { return scheduler.VLLM1{} }, chunked: true},
-	{name: "vllm-v0", make: func() sim.Scheduler { return &scheduler.VLLM0{} }, growth: sim.TouchedGrowth},
-	{name: "sarathi", make: func() sim.Scheduler { return &scheduler.Sarathi{} }, chunked: true, growth: sim.TouchedGrowth},
-	{name: "orca", make: func() sim.Scheduler { return scheduler.Orca{} }, reserves: true},
-}
-
-// usual are the schedulers that are compared without a flag: one of a kind.
-const usual = 3
-
-func schedulerNames() (names []string) {
-	for _, p := range policies {
-		names = append(names, p.name)
-	}
-	return names
-}
-
-// presets maps the names of the generated workloads to what they draw.
-var presets = []struct {
-	name    string
-	arrive  func() workload.MMPP
-	lengths func() workload.Lengths
-}{
-	{"azure-code-2023", workload.AzureCode2023, func() workload.Lengths { return workload.AzureCode2023Lengths() }},
-	{"azure-conv-2023", workload.AzureConv2023, func() workload.Lengths { return workload.AzureConv2023Lengths() }},
-}
-
-func presetNames() (names []string) {
-	for _, p := range presets {
-		names = append(names, p.name)
-	}
-	return names
 }
 
 // read loads a manifest, or the config of an earlier JSON output, from a file.
@@ -157,7 +119,7 @@ func (m *Manifest) check() error {
 	if (m.Preset == "") == (m.Recording == "") {
 		return fmt.Errorf("preset is %q and recording is %q; exactly one is needed", m.Preset, m.Recording)
 	}
-	if m.Preset != "" && !slices.Contains(presetNames(), m.Preset) {
+	if m.Preset != "" && lookupPreset(m.Preset) == nil {
 		return fmt.Errorf("preset: unknown %q; known are %s", m.Preset, strings.Join(presetNames(), ", "))
 	}
 	if m.Recording != "" && m.Seeds != 1 {
@@ -165,6 +127,9 @@ func (m *Manifest) check() error {
 	}
 	if m.Preset != "" && m.Requests == 0 {
 		return fmt.Errorf("requests is 0 with preset %s, which does not end", m.Preset)
+	}
+	if err := m.checkPools(); err != nil {
+		return err
 	}
 	const many = 1e9
 	const longest = float64(math.MaxInt64 / 1e6) // ms
@@ -175,6 +140,7 @@ func (m *Manifest) check() error {
 		{"requests", float64(m.Requests), 0, many}, {"seeds", float64(m.Seeds), 1, many}, {"tensor_parallel", float64(m.TensorParallel), 1, many},
 		{"replicas", float64(m.Replicas), 1, 10_000}, {"kv_blocks", float64(m.KVBlocks), 0, many}, {"block_tokens", float64(m.BlockTokens), 1, many},
 		{"max_seqs", float64(m.MaxSeqs), 1, many}, {"max_model_len_tokens", float64(m.MaxModelLen), 2, many}, {"chunk_tokens", float64(m.ChunkTokens), 1, many},
+		{"prefill_step_tokens", float64(m.PrefillTokens), 1, many}, {"local_prompt_tokens", float64(m.LocalTokens), 0, many}, {"switch_cost_ms", m.SwitchCostMs, 0, 3.6e6},
 		{"slo_ttft_ms", m.TTFTTargetMs, 1e-6, longest}, {"slo_itl_ms", m.GapTargetMs, 1e-6, longest},
 	} {
 		if !(f.value >= f.from && f.value <= f.to) {
@@ -193,33 +159,6 @@ func (m *Manifest) class() sim.Class {
 		TTFT: time.Duration(math.Round(m.TTFTTargetMs * 1e6)),
 		Gap:  time.Duration(math.Round(m.GapTargetMs * 1e6)),
 	}
-}
-
-// replica makes one engine instance.
-func (m *Manifest) replica(name string) (sim.Replica, error) {
-	i := slices.IndexFunc(policies, func(p policy) bool { return p.name == name })
-	cost, err := m.cost()
-	if err != nil {
-		return sim.Replica{}, err
-	}
-	r := sim.Replica{
-		Scheduler: policies[i].make(), CostModel: cost,
-		KVBlocks: m.KVBlocks, BlockTokens: m.BlockTokens, MaxSeqs: m.MaxSeqs, MaxModelLen: m.MaxModelLen,
-		MaxBatchTokens: m.budget(policies[i]), Growth: policies[i].growth, PrefixCache: m.PrefixCache,
-	}
-	return r, nil
-}
-
-// budget returns the positions that one step may compute; 0 is no limit. A
-// static batch is limited by its slots and its memory, not by tokens.
-func (m *Manifest) budget(p policy) int {
-	switch {
-	case p.chunked:
-		return m.ChunkTokens
-	case p.reserves:
-		return 0
-	}
-	return m.MaxModelLen
 }
 
 func (m *Manifest) setup() (costmodel.Setup, error) {

@@ -8,40 +8,49 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-// Without flags the choice matters, and the program is sure of it.
+// Without flags the choice matters: it is the first of the workloads below.
 func TestDefaultClaim(t *testing.T) {
-	o := object(t)
-	config, w := o["config"].(map[string]any), o["workload"].(map[string]any)
-	if number(t, w, "requests") < 5000 || config["model"] != "Llama-3.1-8B" || config["gpu"] != "H100" || config["replicas"] != 1.0 ||
-		config["slo_ttft_ms"] != 1000.0 || config["slo_itl_ms"] != 50.0 {
-		t.Errorf("defaults: %v requests, %v", w["requests"], config)
+	if d := cmp.Diff(steady(t, 5, "-seeds", "1"), steady(t, 5, "-workload", "code", "-seeds", "1")); d != "" {
+		t.Errorf("without flags (-) and with -workload code (+):\n%s", d)
 	}
-	goodput := map[any]float64{}
-	for _, r := range results(o) {
-		goodput[r["scheduler"]] = number(t, r, "goodput_req_per_s")
-	}
-	comparisons := o["comparisons"].([]any)
-	if len(comparisons) != 2 {
-		t.Fatalf("%d comparisons of 3 schedulers", len(comparisons))
-	}
-	worst := 1.0
-	for _, c := range comparisons {
-		c := c.(map[string]any)
-		worst = max(worst, number(t, c, "goodput_ratio"))
-		if c["seeds"] != 10.0 || c["level"] != 0.95 {
-			t.Errorf("%v seeds at level %v", c["seeds"], c["level"])
+}
+
+// No topology wins everywhere: on each of three workloads another one is ahead of
+// the next best of five by 10 % of goodput at least, on the same four GPUs, and
+// ten pairs of runs leave no doubt. On the third it does not matter what moves
+// the roles.
+func TestNoTopologyWinsEverywhere(t *testing.T) {
+	for _, c := range []struct {
+		winner string
+		args   []string
+	}{
+		{"chunked", []string{"-workload", "code"}},
+		{"continuous", []string{"-workload", "voice"}},
+		{"disaggregated", []string{"-workload", "documents"}},
+		{"disaggregated", []string{"-workload", "documents", "-schedulers", "disaggregated,dynamic", "-controller", "load-threshold"}},
+	} {
+		o := object(t, c.args...)
+		config, w := o["config"].(map[string]any), o["workload"].(map[string]any)
+		if number(t, w, "requests") < 2000 || config["replicas"] != 4.0 || config["tensor_parallel"] != 1.0 {
+			t.Errorf("%v: %v requests on %v × %v GPUs", c.args, w["requests"], config["replicas"], config["tensor_parallel"])
 		}
-		if low := number(t, c, "goodput_diff_low_req_per_s"); low <= 0 {
-			t.Errorf("%v ahead of %v by %v at least, want more than 0", c["scheduler"], c["than"], low)
+		comparisons := o["comparisons"].([]any)
+		if n := len(results(o)); len(comparisons) != n-1 || n != 5 && len(c.args) == 2 {
+			t.Fatalf("%v: %d comparisons of %d schedulers", c.args, len(comparisons), n)
 		}
-		if goodput[c["scheduler"]] <= goodput[c["than"]] {
-			t.Errorf("first seed: %v has %v, %v has %v", c["scheduler"], goodput[c["scheduler"]], c["than"], goodput[c["than"]])
+		for _, x := range comparisons {
+			x := x.(map[string]any)
+			ratio, low := number(t, x, "goodput_ratio"), number(t, x, "goodput_diff_low_req_per_s")
+			t.Logf("%v: %v is ahead of %v by %.2f times", c.args, x["scheduler"], x["than"], ratio)
+			if x["scheduler"] != c.winner || ratio < 1.1 || low <= 0 || x["seeds"] != 10.0 || x["level"] != 0.95 {
+				t.Errorf("%v: %v has %.3f times the goodput of %v, the difference is %v at least, over %v seeds at level %v",
+					c.args, x["scheduler"], ratio, x["than"], low, x["seeds"], x["level"])
+			}
 		}
-	}
-	if worst < 1.1 {
-		t.Errorf("best and worst differ by a factor of %v, want 1.1 at least", worst)
 	}
 }
 
@@ -58,7 +67,7 @@ func TestRecording(t *testing.T) {
 		t.Errorf("%d comparisons of one run each", len(c))
 	}
 	rs := results(o)
-	if len(rs) != 3 {
+	if len(rs) != 5 {
 		t.Fatalf("%d results", len(rs))
 	}
 	for _, r := range rs {

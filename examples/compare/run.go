@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"servesim/scheduler"
 	"servesim/sim"
 	"servesim/sim/metrics"
 	"servesim/sim/trace"
@@ -21,6 +20,7 @@ import (
 type Output struct {
 	Config   Manifest             `json:"config"`
 	Workload workload.Description `json:"workload"`
+	Pools    *Pools               `json:"pools,omitempty"`
 	// Dropped counts the rows of the recording that are not requests.
 	Dropped     *workload.Counts `json:"recording_rows,omitempty"`
 	Results     []Result         `json:"results"`
@@ -54,7 +54,10 @@ type Result struct {
 	QueueMean         metrics.Number `json:"queue_mean"`
 	BatchMean         metrics.Number `json:"batch_mean"`
 	Busy              metrics.Number `json:"busy"`
-	PrefixHits        int64          `json:"prefix_hit_tokens"` // prompt tokens found in the prefix cache at first admission
+	PrefixHits        int64          `json:"prefix_hit_tokens"`  // prompt tokens found in the prefix cache at first admission
+	Transfers         int64          `json:"transfers"`          // of KV between replicas
+	Transferred       int64          `json:"transferred_tokens"` // whose KV they moved
+	RoleChanges       int64          `json:"role_changes"`
 	Steps             int64          `json:"steps"`
 	SimulatedS        metrics.Number `json:"simulated_s"`
 	WallS             float64        `json:"wall_s"`
@@ -89,6 +92,9 @@ func compare(ctx context.Context, m Manifest, traces string, p progress) (Output
 	if out.Workload, err = workload.Describe(stoppable(ctx, m.requests(m.Seed, recorded))); err != nil {
 		return Output{}, err
 	}
+	if out.Pools, err = m.pools(out.Workload); err != nil {
+		return Output{}, err
+	}
 	goodput := make([][]float64, len(m.Schedulers))
 	for i, name := range m.Schedulers {
 		for k := range seeds {
@@ -100,7 +106,7 @@ func compare(ctx context.Context, m Manifest, traces string, p progress) (Output
 			if k > 0 {
 				dir = ""
 			}
-			r, err := m.runOne(ctx, name, m.requests(m.Seed+uint64(k), recorded), dir)
+			r, err := m.runOne(ctx, name, out.Pools, m.requests(m.Seed+uint64(k), recorded), dir)
 			if err != nil {
 				return out, fmt.Errorf("%s, seed %d: %w", name, m.Seed+uint64(k), err)
 			}
@@ -133,16 +139,12 @@ func (m *Manifest) requests(seed uint64, recorded []sim.Request) iter.Seq2[sim.R
 	if m.Recording != "" {
 		return workload.Speed(workload.FromSlice(recorded), m.RateScale)
 	}
-	for _, p := range presets {
-		if p.name == m.Preset {
-			return workload.Workload{
-				Seed:     seed,
-				Arrivals: workload.Limit{Arrivals: workload.Scale{Arrivals: p.arrive(), Factor: m.RateScale}, Count: m.Requests},
-				Mix:      []workload.Share{{Class: m.class(), Lengths: p.lengths()}},
-			}.Requests()
-		}
-	}
-	panic("compare: preset " + m.Preset)
+	p := lookupPreset(m.Preset)
+	return workload.Workload{
+		Seed:     seed,
+		Arrivals: workload.Limit{Arrivals: workload.Scale{Arrivals: p.arrive(), Factor: m.RateScale}, Count: m.Requests},
+		Mix:      []workload.Share{{Class: m.class(), Lengths: p.lengths()}},
+	}.Requests()
 }
 
 // stoppable ends a sequence with the error of the context once it has one.
@@ -161,29 +163,25 @@ func stoppable(ctx context.Context, requests iter.Seq2[sim.Request, error]) iter
 
 // runOne simulates one scheduler and writes its trace to dir, unless that is
 // empty.
-func (m *Manifest) runOne(ctx context.Context, name string, requests iter.Seq2[sim.Request, error], dir string) (r Result, err error) {
-	cfg := sim.Config{Classes: []sim.Class{m.class()}, Router: scheduler.LeastLoaded{}}
-	for range m.Replicas {
-		replica, err := m.replica(name)
-		if err != nil {
-			return Result{}, err
-		}
-		cfg.Replicas = append(cfg.Replicas, replica)
+func (m *Manifest) runOne(ctx context.Context, name string, pools *Pools, requests iter.Seq2[sim.Request, error], dir string) (r Result, err error) {
+	cfg := sim.Config{Classes: []sim.Class{m.class()}}
+	if err := m.deploy(name, pools, &cfg); err != nil {
+		return Result{}, err
 	}
 	collector, err := metrics.New(cfg, metrics.Options{})
 	if err != nil {
 		return Result{}, err
 	}
-	cfg.Observers = []sim.Observer{collector}
+	cfg.Observers = append(cfg.Observers, collector)
 	if dir != "" {
 		f, err := os.Create(filepath.Join(dir, name+".jsonl"))
 		if err != nil {
 			return Result{}, err
 		}
-		w := &trace.Writer{W: f}
-		cfg.Observers = append(cfg.Observers, w)
+		lines := &trace.Writer{W: f}
+		cfg.Observers = append(cfg.Observers, lines)
 		defer func() {
-			if err = errors.Join(err, w.Flush(), f.Close()); err != nil {
+			if err = errors.Join(err, lines.Flush(), f.Close()); err != nil {
 				os.Remove(f.Name()) // half a trace looks like a whole one
 			}
 		}()
@@ -194,7 +192,7 @@ func (m *Manifest) runOne(ctx context.Context, name string, requests iter.Seq2[s
 		return Result{}, err
 	}
 	r = result(name, collector.Report(), time.Since(start))
-	r.PrefixHits = counts.PrefixHits
+	r.PrefixHits, r.Transfers, r.Transferred, r.RoleChanges = counts.PrefixHits, counts.Transfers, counts.Transferred, counts.Switches
 	return r, nil
 }
 

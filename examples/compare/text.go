@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -54,10 +55,30 @@ func writeSetting(b *strings.Builder, out Output) {
 		row("", "%s", *out.Dropped)
 	}
 	row("deployment", "%s, %d × %d × %s, %d KV blocks of %d tokens each", m.Model, m.Replicas, m.TensorParallel, m.GPU, m.KVBlocks, m.BlockTokens)
+	if out.Pools != nil {
+		row("pools", "%s", division(m, out.Pools))
+	}
 	row("limits", "%d running requests, %d tokens a request, %d a chunked step; request-batch reserves the most a request can have", m.MaxSeqs, m.MaxModelLen, m.ChunkTokens)
 	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	row("targets", "TTFT %s ms, gap %s ms (p95 of each request's gaps)", plain(m.TTFTTargetMs), plain(m.GapTargetMs))
 	b.WriteByte('\n')
+}
+
+// division says how the deployments with pools divide the replicas, and what lies
+// between.
+func division(m Manifest, p *Pools) string {
+	var parts []string
+	if slices.Contains(m.Schedulers, "disaggregated") {
+		parts = append(parts, fmt.Sprintf("%d prefill and %d decode", p.Prefill, p.Decode))
+	}
+	if slices.Contains(m.Schedulers, "dynamic") {
+		parts = append(parts, fmt.Sprintf("dynamic starts with %d and %d, by %s", p.DynamicPrefill, m.Replicas-p.DynamicPrefill, m.Controller))
+	}
+	link := m.Link
+	if m.LayerWise {
+		link += ", layer by layer"
+	}
+	return fmt.Sprintf("%s; %d tokens a prefill step; %s; first token from the %s side", strings.Join(parts, "; "), m.PrefillTokens, link, m.FirstToken)
 }
 
 // endsHead is a row of the table of counts.
@@ -77,6 +98,12 @@ func writeEnds(b *strings.Builder, results []Result) {
 		if r.PrefixHits > 0 {
 			terminal.Wrap(b, "", fmt.Sprintf("%s: %d prompt tokens found in the prefix cache", r.Scheduler, r.PrefixHits))
 		}
+		if r.Transfers > 0 {
+			terminal.Wrap(b, "", fmt.Sprintf("%s: %s of KV, %.0f tokens in the mean", r.Scheduler, plural(r.Transfers, "transfer"), float64(r.Transferred)/float64(r.Transfers)))
+		}
+		if r.RoleChanges > 0 {
+			terminal.Wrap(b, "", fmt.Sprintf("%s: %s of role", r.Scheduler, plural(r.RoleChanges, "change")))
+		}
 		for _, x := range r.Rejections {
 			terminal.Wrap(b, "", fmt.Sprintf("%s: %d rejected, %s", r.Scheduler, x.Count, x.Reason))
 		}
@@ -84,6 +111,13 @@ func writeEnds(b *strings.Builder, results []Result) {
 			terminal.Wrap(b, "", fmt.Sprintf("%s: finding: %s", r.Scheduler, f))
 		}
 	}
+}
+
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // tooFew lists the percentiles of the table that too few observations lie

@@ -40,6 +40,8 @@ func TestEightyColumns(t *testing.T) {
 		{[]string{"-requests", "3000", "-rate-scale", "1000", "-seeds", "2", "-max-seqs", "1", "-kv-blocks", "100000", "-slo-ttft", "123456789.123", "-slo-itl", "98765.4321"}, "TTFT 123456789.123 ms, gap 98765.4321 ms"},
 		{[]string{"-requests", "300", "-rate-scale", "1e5", "-replicas", "500", "-seeds", "3"}, "500 × 1 × H100"},
 		{[]string{"-requests", "300", "-rate-scale", "1e-5", "-seeds", "2"}, "e-05/s"},
+		{[]string{"-workload", "voice", "-requests", "40", "-seeds", "1"}, "voice: Voice agents"},
+		{[]string{"-requests", "40", "-seeds", "1", "-schedulers", "dynamic", "-layer-wise", "-controller", "load-threshold", "-first-token", "decode"}, "layer by layer"},
 		{[]string{"-requests", "300", "-kv-blocks", "100", "-seeds", "2"}, "chunked: 1 rejected, out_of_kv"},
 		{[]string{"-requests", "50", "-max-model-len", "2", "-seeds", "2"}, "cannot be compared"},
 	} {
@@ -104,7 +106,7 @@ func TestHelp(t *testing.T) {
 		t.Errorf("error %v, output %q", err, &out)
 	}
 	narrow(t, messages.String())
-	for _, name := range strings.Fields("schedulers recording requests rate-scale replicas model gpu slo-ttft slo-itl seed json traces config") {
+	for _, name := range strings.Fields("schedulers workload recording requests rate-scale replicas prefill-replicas link first-token model gpu slo-ttft slo-itl seed json traces config") {
 		if !strings.Contains(messages.String(), "\n  -"+name) {
 			t.Errorf("no -%s in the help", name)
 		}

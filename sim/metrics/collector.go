@@ -19,12 +19,12 @@ type Collector struct {
 	cells   []cell // one per class and, behind them, one for unknown classes
 	now     sim.Time
 
-	inSystem, waiting, running level
-	preempted                  map[int64]struct{} // requests waiting again, by serial
-	departures                 int64              // requests that left in the window, however
-	sojourns                   area               // their time in the system
-	firstArrival               sim.Time           // of a measured request
-	lastCompletion             sim.Time
+	inSystem, atDoor, waiting, running level
+	again                              map[int64]struct{} // requests that have run and wait again, by serial
+	departures                         int64              // requests that left in the window, however
+	sojourns                           area               // their time in the system
+	firstArrival                       sim.Time           // of a measured request
+	lastCompletion                     sim.Time
 
 	steps    steps
 	replicas []replica
@@ -65,7 +65,7 @@ func New(cfg sim.Config, o Options) (*Collector, error) {
 	case o.MinBeyond < 0:
 		return nil, fmt.Errorf("metrics: Options.MinBeyond is %d", o.MinBeyond)
 	}
-	c := &Collector{options: o, window: window{o.WarmUp, o.Until}, preempted: map[int64]struct{}{}, firstArrival: sim.NoTime, lastCompletion: sim.NoTime}
+	c := &Collector{options: o, window: window{o.WarmUp, o.Until}, again: map[int64]struct{}{}, firstArrival: sim.NoTime, lastCompletion: sim.NoTime}
 	if o.Until == 0 {
 		c.window.to = sim.Never
 	}
@@ -92,9 +92,11 @@ func (c *Collector) Observe(e sim.Event) {
 	case sim.Arrive:
 		c.arrive(&e)
 	case sim.Queue:
-		c.waiting.move(e.Time, 1, c.window)
+		c.queue(&e)
 	case sim.Admit:
 		c.admit(&e)
+	case sim.Handoff:
+		c.waitAgain(&e)
 	case sim.Preempt:
 		c.preempt(&e)
 	case sim.Finish, sim.Reject, sim.Abort:

@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"servesim/scheduler"
 	"servesim/sim"
 	"servesim/sim/metrics"
 )
@@ -49,7 +51,7 @@ func TestQueueOfBursts(t *testing.T) {
 
 func stepOf(replica int32, from, to, sequences, free int) sim.Event {
 	return sim.Event{Kind: sim.StepEnd, Replica: replica, Time: ms(to), Took: time.Duration(to-from) * time.Millisecond,
-		Batch: sim.Batch{Decodes: sequences - 1, Prefills: make([]sim.Chunk, 1)}, FreeBlocks: free, Tokens: int32(sequences)}
+		Batch: &sim.Batch{Decodes: sequences - 1, Prefills: make([]sim.Chunk, 1)}, FreeBlocks: free, Tokens: int32(sequences)}
 }
 
 func TestOccupancyAndBatch(t *testing.T) {
@@ -80,8 +82,9 @@ func TestOccupancyAndBatch(t *testing.T) {
 	}
 }
 
-// Where a request stands when it ends: each story lasts 40 ms.
-func TestLevelsThroughPreemption(t *testing.T) {
+// Where a request stands when it ends: each story lasts 40 ms. One that runs,
+// waits elsewhere and runs again is one request.
+func TestLevelsOfRequestsThatWaitAgain(t *testing.T) {
 	queued := sim.Timeline{Admitted: sim.NoTime, PrefillEnd: sim.NoTime, FirstToken: sim.NoTime}
 	admitted := sim.Timeline{PrefillEnd: sim.NoTime, FirstToken: sim.NoTime}
 	at := func(k sim.Kind, t int, l sim.Timeline, preemptions int32) sim.Event {
@@ -99,6 +102,14 @@ func TestLevelsThroughPreemption(t *testing.T) {
 			at(sim.Abort, 20, admitted, 1)}, 10, 10},
 		{"aborted after it", []sim.Event{at(sim.Admit, 0, admitted, 0), at(sim.Preempt, 10, admitted, 1),
 			at(sim.Admit, 12, admitted, 1), at(sim.Abort, 20, admitted, 1)}, 2, 18},
+		{"handed over and finished", []sim.Event{at(sim.Admit, 0, admitted, 0), at(sim.Handoff, 10, admitted, 0), at(sim.Pull, 12, admitted, 0),
+			at(sim.Pulled, 25, admitted, 0), at(sim.Admit, 30, admitted, 0), at(sim.Finish, 38, sim.Timeline{FirstToken: ms(35)}, 0)}, 20, 18},
+		{"aborted while it is pulled", []sim.Event{at(sim.Admit, 0, admitted, 0), at(sim.Handoff, 10, admitted, 0), at(sim.Pull, 12, admitted, 0),
+			at(sim.Abort, 20, admitted, 0)}, 10, 10},
+		{"preempted after a hand-over", []sim.Event{at(sim.Admit, 0, admitted, 0), at(sim.Handoff, 10, admitted, 0), at(sim.Admit, 12, admitted, 0),
+			at(sim.Preempt, 15, admitted, 1), at(sim.Abort, 25, admitted, 1)}, 12, 13},
+		{"preempted before it", []sim.Event{at(sim.Admit, 0, admitted, 0), at(sim.Preempt, 2, admitted, 1), at(sim.Admit, 5, admitted, 1),
+			at(sim.Handoff, 10, admitted, 1), at(sim.Admit, 12, admitted, 1), at(sim.Abort, 25, admitted, 1)}, 5, 20},
 		{"rejected while it ran", []sim.Event{at(sim.Admit, 5, admitted, 0), at(sim.Reject, 8, admitted, 0)}, 5, 3},
 		{"rejected in the queue", []sim.Event{at(sim.Reject, 16, queued, 0)}, 16, 0},
 		{"aborted in the queue", []sim.Event{at(sim.Abort, 4, queued, 0)}, 4, 0},
@@ -111,6 +122,48 @@ func TestLevelsThroughPreemption(t *testing.T) {
 		if len(r.Findings) > 0 {
 			t.Errorf("%s: findings %q", c.name, r.Findings)
 		}
+	}
+}
+
+// In a disaggregated run nobody is in two places, however many are preempted on
+// the decode side: levels are whole numbers that end at none, and agree with
+// Little's law.
+func TestDisaggregatedRun(t *testing.T) {
+	unit := func(blocks int) func(int) sim.Replica {
+		return func(int) sim.Replica {
+			return sim.Replica{Scheduler: scheduler.ChunkedPrefill{}, KVBlocks: blocks, MaxBatchTokens: 256, CostModel: sim.CostFunc(func(b sim.Batch) time.Duration {
+				return time.Duration(5+b.PrefillTokens()/20) * time.Millisecond
+			})}
+		}
+	}
+	var requests []sim.Request
+	for i := range 120 {
+		requests = append(requests, sim.Request{ID: i, Arrival: ms(20 * i), Prompt: 100 + i, Output: 60})
+	}
+	requests[40].Patience.Total = 100 * time.Millisecond
+	cfg := sim.Config{Check: true}
+	scheduler.Disaggregated{Prefill: 1, Decode: 1, PrefillReplica: unit(64), DecodeReplica: unit(96), Link: sim.Link{TokenBytes: 1, Bandwidth: 3000}, FirstToken: sim.FirstFromDecode}.Fill(&cfg)
+	c := collector(t, cfg, metrics.Options{})
+	cfg.Observers = []sim.Observer{c}
+	res, err := sim.Run(context.Background(), cfg, func(yield func(sim.Request, error) bool) {
+		for _, r := range requests {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.Report()
+	if r.Completed != 119 || r.Aborted != 1 || r.Preemptions == 0 || res.Transfers < 119 {
+		t.Errorf("%d completed, %d aborted, %d preemptions, %d transfers", r.Completed, r.Aborted, r.Preemptions, res.Transfers)
+	}
+	if d := cmp.Diff(r.InSystemMean, r.QueueMean+r.RunningMean, near); d != "" || len(r.Findings) > 0 {
+		t.Errorf("in the system, waiting and running (-want +got):\n%s\nfindings %q", d, r.Findings)
+	}
+	if r.TTFT.N != 119 || r.ITL.N != 119*59 {
+		t.Errorf("%d first tokens, %d gaps", r.TTFT.N, r.ITL.N)
 	}
 }
 

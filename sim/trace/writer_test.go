@@ -24,7 +24,7 @@ func TestWriter(t *testing.T) {
 	var b bytes.Buffer
 	w := trace.Writer{W: &b}
 	w.Observe(finish(17))
-	for _, k := range []sim.Kind{sim.Arrive, sim.FirstToken, sim.Reject, sim.Abort, sim.StepEnd, sim.End} {
+	for _, k := range []sim.Kind{sim.Arrive, sim.FirstToken, sim.Handoff, sim.Pull, sim.Pulled, sim.Reject, sim.Abort, sim.Drain, sim.Open, sim.StepEnd, sim.End} {
 		e := finish(3)
 		e.Kind = k
 		w.Observe(e)
