@@ -58,7 +58,7 @@ const (
 	azureImages
 )
 
-var azureColumns = [...]column{
+var azureColumns = [...]csvColumn{
 	azureTime: {name: "TIMESTAMP"}, azurePrompt: {name: "ContextTokens"}, azureOutput: {name: "GeneratedTokens"},
 	azureImages: {name: "NumImages", optional: true},
 }

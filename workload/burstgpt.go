@@ -81,7 +81,7 @@ const (
 	burstLog
 )
 
-var burstColumns = [...]column{
+var burstColumns = [...]csvColumn{
 	burstTime: {name: "Timestamp"}, burstModel: {name: "Model"}, burstPrompt: {name: "Request tokens"},
 	burstOutput: {name: "Response tokens"}, burstLog: {name: "Log Type"},
 }

@@ -13,8 +13,8 @@ var (
 	errCount = errors.New("not a whole number from 0 to 2147483647")
 )
 
-// column is one that a reader wants from a CSV file.
-type column struct {
+// csvColumn is one that a reader wants from a CSV file.
+type csvColumn struct {
 	name     string
 	also     string // another name that it goes by, if not empty
 	optional bool
@@ -24,13 +24,13 @@ type column struct {
 // table reads the rows of a CSV file by the names in its header. Columns that
 // nobody wants are ignored, whatever they hold.
 type table struct {
-	columns []column
+	columns []csvColumn
 	fields  [][]byte // of the row
 	width   int      // fields of the header
 }
 
 // readHeader reads the first line of a file.
-func readHeader(l *lines, columns ...column) (*table, error) {
+func readHeader(l *lines, columns ...csvColumn) (*table, error) {
 	line, err := l.next()
 	if err == io.EOF { // nothing but a byte order mark, or an empty gzip member
 		return nil, fmt.Errorf("%s: the file is empty", l.name)
@@ -68,7 +68,7 @@ func readHeader(l *lines, columns ...column) (*table, error) {
 }
 
 // wanted lists columns for an error.
-func wanted(columns []column) string {
+func wanted(columns []csvColumn) string {
 	var must, may []string
 	for _, c := range columns {
 		if c.optional {

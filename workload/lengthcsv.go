@@ -73,9 +73,9 @@ func (c LengthCSV) begin(l *lines) (func(line []byte, r *row) error, error) {
 		arrival
 	)
 	t, err := readHeader(l,
-		column{name: cmp.Or(c.Prompt, "num_prefill_tokens")},
-		column{name: cmp.Or(c.Output, "num_decode_tokens")},
-		column{name: cmp.Or(c.Time, "arrived_at"), optional: c.Time == ""})
+		csvColumn{name: cmp.Or(c.Prompt, "num_prefill_tokens")},
+		csvColumn{name: cmp.Or(c.Output, "num_decode_tokens")},
+		csvColumn{name: cmp.Or(c.Time, "arrived_at"), optional: c.Time == ""})
 	if err != nil {
 		return nil, err
 	}

@@ -30,13 +30,13 @@ type ServeGen struct {
 // ServeGenClient says how often a client sends requests.
 type ServeGenClient struct {
 	Name    string // the file of rates without -trace.csv
-	Windows []ServeGenWindow
+	Windows []ServeGenRate
 }
 
-// ServeGenWindow says how often a client sends requests from Start to the next
+// ServeGenRate says how often a client sends requests from Start to the next
 // window. Shape and Scale are fitted to the gaps: for Gamma they have the
 // recorded mean and CV, for Weibull not exactly.
-type ServeGenWindow struct {
+type ServeGenRate struct {
 	Start   time.Duration
 	Rate    float64 // requests per second
 	CV      float64 // of the gaps
@@ -45,8 +45,8 @@ type ServeGenWindow struct {
 	Scale   float64 // s
 }
 
-// ServeGenLengths says what a client sends.
-type ServeGenLengths struct {
+// ServeGenClientLengths says what a client sends.
+type ServeGenClientLengths struct {
 	Name    string // the file of lengths without -dataset.json
 	Windows []ServeGenLengthWindow
 }
@@ -99,10 +99,10 @@ func (s ServeGen) Clients() iter.Seq2[ServeGenClient, error] {
 }
 
 // Lengths yields the lengths of the clients, as Clients does.
-func (s ServeGen) Lengths() iter.Seq2[ServeGenLengths, error] {
-	return func(yield func(ServeGenLengths, error) bool) {
+func (s ServeGen) Lengths() iter.Seq2[ServeGenClientLengths, error] {
+	return func(yield func(ServeGenClientLengths, error) bool) {
 		err := s.files(servegenLengths, func(name, file string, in io.Reader) (bool, error) {
-			c := ServeGenLengths{Name: name}
+			c := ServeGenClientLengths{Name: name}
 			var err error
 			if c.Windows, err = readLengths(file, in); err != nil {
 				return false, err

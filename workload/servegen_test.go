@@ -26,7 +26,7 @@ const (
 )
 
 var (
-	genRatesWant = []workload.ServeGenWindow{
+	genRatesWant = []workload.ServeGenRate{
 		{}, {Start: 600 * time.Second, Rate: .085, CV: 6.69, Pattern: "Gamma", Shape: .0223, Scale: 73},
 		{Start: 1200 * time.Second, Rate: .39, CV: .91, Pattern: "Weibull", Shape: 1.2, Scale: 2.074},
 	}
@@ -62,7 +62,7 @@ func archive(t testing.TB, files ...string) string {
 	return b.String()
 }
 
-func readServeGen(s workload.ServeGen) (clients []workload.ServeGenClient, lengths []workload.ServeGenLengths, errs [2]error) {
+func readServeGen(s workload.ServeGen) (clients []workload.ServeGenClient, lengths []workload.ServeGenClientLengths, errs [2]error) {
 	for c, err := range s.Clients() {
 		if err != nil {
 			errs[0] = err
@@ -109,9 +109,9 @@ func TestServeGen(t *testing.T) {
 		for _, name := range c.rates {
 			wantClients = append(wantClients, workload.ServeGenClient{Name: name, Windows: genRatesWant})
 		}
-		var wantLengths []workload.ServeGenLengths
+		var wantLengths []workload.ServeGenClientLengths
 		for _, name := range c.lengths {
-			wantLengths = append(wantLengths, workload.ServeGenLengths{Name: name, Windows: genLengthsWant})
+			wantLengths = append(wantLengths, workload.ServeGenClientLengths{Name: name, Windows: genLengthsWant})
 		}
 		if diff := cmp.Diff(wantClients, clients); diff != "" || (errs[0] != nil) != (c.rates == nil) {
 			t.Errorf("%s: error %v, rates (-want +got):\n%s", c.name, errs[0], diff)

@@ -11,12 +11,12 @@ import (
 )
 
 // readRates reads a file of rates, which has no header.
-func readRates(file string, in io.Reader) ([]ServeGenWindow, error) {
+func readRates(file string, in io.Reader) ([]ServeGenRate, error) {
 	l, err := newLines(file, in, maxLine)
 	if err != nil {
 		return nil, err
 	}
-	var windows []ServeGenWindow
+	var windows []ServeGenRate
 	var fields [][]byte
 	err = l.each(func(line []byte) (bool, error) {
 		if fields, err = splitCSV(fields[:0], line); err != nil {
@@ -41,7 +41,7 @@ func readRates(file string, in io.Reader) ([]ServeGenWindow, error) {
 // rateFields are the fields of a row of rates, in its order.
 var rateFields = [...]string{"window start", "rate", "cv", "pattern", "shape", "scale"}
 
-func parseWindow(fields [][]byte) (w ServeGenWindow, err error) {
+func parseWindow(fields [][]byte) (w ServeGenRate, err error) {
 	if len(fields) != len(rateFields) {
 		return w, fmt.Errorf("the row has %d fields, want %d", len(fields), len(rateFields))
 	}

@@ -28,7 +28,7 @@ const (
 	labWait
 )
 
-var labColumns = [...]column{
+var labColumns = [...]csvColumn{
 	labSession: {name: "session_id", also: "id"}, labArrival: {name: "arrival_time"}, labRound: {name: "round_idx"},
 	labPrefix: {name: "prefix_len"}, labInput: {name: "input_len"}, labOutput: {name: "output_len"},
 	labWait: {name: "tool_wait_after_ms"},
