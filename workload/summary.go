@@ -43,7 +43,7 @@ func summarise[T int32 | float64](values []T) Summary {
 }
 
 // quantile interpolates linearly at position (N-1)·q of sorted values.
-func quantile[T int32 | float64](sorted []T, q float64) Figure {
+func quantile[T ~int32 | ~int64 | ~float64](sorted []T, q float64) Figure {
 	if len(sorted) == 0 {
 		return Figure(math.NaN())
 	}
