@@ -1,12 +1,8 @@
 package workload
 
 import (
-	"cmp"
-	"fmt"
 	"io"
 	"iter"
-	"math"
-	"slices"
 
 	"servesim/sim"
 )
@@ -18,9 +14,9 @@ import (
 //
 // Requests replays it: a row's arrival is its timestamp minus that of the
 // first row, to the nanosecond, and its ID the number of the row, from 0.
-// Rows that cannot be simulated are dropped and counted by reason; everything
-// else that is wrong ends the sequence with an error that names file, line,
-// column and value.
+// Rows without prompt or output, or with images, are dropped and counted by
+// reason; everything else that is wrong ends the sequence with an error that
+// names file, line, column and value. Equal rows are requests each.
 type AzureCSV struct {
 	// Path names the file, and the input in errors.
 	Path string
@@ -35,6 +31,8 @@ type AzureCSV struct {
 	// which it holds the whole file. By default a row before its predecessor
 	// is an error.
 	Sort bool
+	// SkipMalformed drops rows that cannot be read. By default one is an error.
+	SkipMalformed bool
 	// Counts, if not nil, is what an iteration has done so far: it is reset
 	// at its start.
 	Counts *Counts
@@ -46,121 +44,52 @@ func (a AzureCSV) Classes() []sim.Class { return []sim.Class{a.Class} }
 // Requests yields the requests of the recording as they are read. Each
 // iteration opens the input anew.
 func (a AzureCSV) Requests() iter.Seq2[sim.Request, error] {
-	if a.Sort {
-		return a.sorted
-	}
-	return a.inOrder
+	return recording{
+		path: a.Path, open: a.Open, longest: maxLine, clock: azureColumns[azureTime].name,
+		sort: a.Sort, skip: a.SkipMalformed, counts: a.Counts, begin: a.begin,
+	}.requests()
 }
 
-func (a AzureCSV) inOrder(yield func(sim.Request, error) bool) {
-	counts := resetCounts(a.Counts)
-	var origin int64
-	var last azureRow
-	err := a.rows(func(r azureRow) (bool, error) {
-		if r.index == 0 {
-			origin, last.at = r.at, r.at
-		}
-		if r.at < last.at {
-			return false, fmt.Errorf("%s:%d: TIMESTAMP %q is before %q of line %d (Sort accepts that)",
-				a.Path, r.line, r.stamp, last.stamp, last.line)
-		}
-		last.at, last.line, last.stamp = r.at, r.line, append(last.stamp[:0], r.stamp...)
-		q, err := a.request(r, origin)
-		if err != nil || !a.add(counts, r) {
-			return true, err
-		}
-		return yield(q, nil), nil
-	})
+// The columns of an Azure trace.
+const (
+	azureTime = iota
+	azurePrompt
+	azureOutput
+	azureImages
+)
+
+var azureColumns = [...]csvColumn{
+	azureTime: {name: "TIMESTAMP"}, azurePrompt: {name: "ContextTokens"}, azureOutput: {name: "GeneratedTokens"},
+	azureImages: {name: "NumImages", optional: true},
+}
+
+func (a AzureCSV) begin(l *lines) (func(line []byte, r *row) error, error) {
+	columns := azureColumns
+	t, err := readHeader(l, columns[:]...)
 	if err != nil {
-		fail(yield, err)
+		return nil, err
 	}
-}
-
-func (a AzureCSV) sorted(yield func(sim.Request, error) bool) {
-	counts := resetCounts(a.Counts)
-	var kept []keptRow
-	origin := int64(math.MaxInt64)
-	err := a.rows(func(r azureRow) (bool, error) {
-		origin = min(origin, r.at)
-		if a.add(counts, r) {
-			kept = append(kept, keptRow{r.at, int32(r.index), int32(r.line), int32(r.prompt), int32(r.output)})
+	return func(line []byte, r *row) (err error) {
+		if err := t.split(line); err != nil {
+			return err
 		}
-		return true, nil
-	})
-	if err != nil {
-		fail(yield, err)
-		return
-	}
-	slices.SortFunc(kept, func(a, b keptRow) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.index, b.index))
-	})
-	for _, k := range kept {
-		q, err := a.request(azureRow{
-			at: k.at, index: int(k.index), line: int(k.line), prompt: int(k.prompt), output: int(k.output),
-		}, origin)
-		if err != nil {
-			fail(yield, err)
-			return
+		r.stamp = t.field(azureTime)
+		if r.at, err = parseTimestamp(r.stamp); err != nil {
+			return t.fault(azureTime, err)
 		}
-		if !yield(q, nil) {
-			return
+		if r.prompt, err = t.count(azurePrompt); err != nil {
+			return err
 		}
-	}
-}
-
-// keptRow is an azureRow in a third of the memory.
-type keptRow struct {
-	at                          int64
-	index, line, prompt, output int32
-}
-
-// add books a row and reports whether it is kept.
-func (a AzureCSV) add(c *Counts, r azureRow) bool {
-	if a.KeepImages {
-		r.images = 0
-	}
-	return c.add(r.prompt, r.output, r.images)
-}
-
-// request is the request of a row that is kept.
-func (a AzureCSV) request(r azureRow, origin int64) (sim.Request, error) {
-	if origin < 0 && r.at > math.MaxInt64+origin {
-		return sim.Request{}, fmt.Errorf("%s:%d: TIMESTAMP is more than 292 years after the first", a.Path, r.line)
-	}
-	return sim.Request{ID: r.index, Arrival: sim.Time(r.at - origin), Prompt: r.prompt, Output: r.output}, nil
-}
-
-// rows calls do for each row of the file, until it returns false or an error.
-func (a AzureCSV) rows(do func(azureRow) (bool, error)) error {
-	in, err := openInput(a.Path, a.Open)
-	if err != nil {
+		if r.output, err = t.count(azureOutput); err != nil {
+			return err
+		}
+		if !t.has(azureImages) {
+			return nil
+		}
+		images, err := t.count(azureImages)
+		if images > 0 && !a.KeepImages {
+			r.drop = hasImages
+		}
 		return err
-	}
-	defer in.Close()
-	l, err := newLines(a.Path, in, maxLine)
-	if err != nil {
-		return err
-	}
-	columns, err := azureHeader(l)
-	if err != nil {
-		return err
-	}
-	fields := make([][]byte, 0, columns.n)
-	index := 0
-	err = l.each(func(line []byte) (bool, error) {
-		if fields, err = splitCSV(fields[:0], line); err != nil {
-			return false, l.errorf("%w", err)
-		}
-		r, err := columns.parse(l, fields)
-		if err != nil {
-			return false, err
-		}
-		r.index = index
-		index++
-		return do(r)
-	})
-	if err == nil && index == 0 {
-		return fmt.Errorf("%s: no rows after the header", a.Path)
-	}
-	return err
+	}, nil
 }

@@ -135,9 +135,9 @@ func TestAzureSort(t *testing.T) {
 	var counts workload.Counts
 	a.Counts = &counts
 	got, err := workload.Collect(a.Requests())
-	want := `workload: trace.csv:3: TIMESTAMP "2024-05-12 00:00:03Z" is before "2024-05-12 00:00:05Z" of line 2 (Sort accepts that)`
-	if len(got) != 1 || errText(err) != want {
-		t.Errorf("in order: %d requests, then %v, want 1, then %s", len(got), err, want)
+	want := `workload: trace.csv:3: TIMESTAMP 2024-05-12 00:00:03Z is before 2024-05-12 00:00:05Z of line 2 (Sort accepts that)`
+	if len(got) != 1 || errText(err) != want || !errors.Is(err, workload.ErrOrder) {
+		t.Errorf("in order: %d requests, then %v, want 1, then %s, an ErrOrder", len(got), err, want)
 	}
 	if want := (workload.Counts{Read: 1, Emitted: 1}); counts != want {
 		t.Errorf("counts at the error: %+v, want %+v", counts, want)
@@ -149,6 +149,35 @@ func TestAzureSort(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantRequests, collect(t, a.Requests())); diff != "" {
 		t.Errorf("sorted (-want +got):\n%s", diff)
+	}
+	if want := (workload.Counts{Read: 4, Emitted: 4, OutOfOrder: 2}); counts != want {
+		t.Errorf("counts %+v, want %+v", counts, want)
+	}
+}
+
+// Rows that cannot be read are dropped on request, those of a cut file and a
+// wrong header never. The first row that can be read is the origin.
+func TestAzureSkipMalformed(t *testing.T) {
+	const header = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+	const data = header + "yesterday,1,1\n2024-05-12 00:00:05Z,1,1\n2024-05-12 00:00:06Z,many,1\n2024-05-12 00:00:07Z,1\n2024-05-12 00:00:08Z,2,2\n"
+	for _, sort := range []bool{false, true} {
+		var counts workload.Counts
+		a := azure(data)
+		a.SkipMalformed, a.Sort, a.Counts = true, sort, &counts
+		want := []sim.Request{{ID: 1, Prompt: 1, Output: 1}, {ID: 4, Arrival: 3e9, Prompt: 2, Output: 2}}
+		if diff := cmp.Diff(want, collect(t, a.Requests())); diff != "" {
+			t.Errorf("sort %v (-want +got):\n%s", sort, diff)
+		}
+		if want := (workload.Counts{Read: 5, Emitted: 2, Malformed: 3}); counts != want || counts.Dropped() != 3 {
+			t.Errorf("sort %v: counts %+v, want %+v", sort, counts, want)
+		}
+	}
+	for _, data := range []string{header, "a,b\n1,2\n", zip(t, data)[:60], header + "2024-05-12 00:00:05Z,1,1\n2024-05-12 00:00:04Z,1,1\n"} {
+		a := azure(data)
+		a.SkipMalformed = true
+		if got, err := workload.Collect(a.Requests()); err == nil {
+			t.Errorf("%q: %d requests and no error", data, len(got))
+		}
 	}
 }
 
@@ -164,8 +193,8 @@ func TestAzureErrors(t *testing.T) {
 		{"empty", "", 0, "trace.csv: the file is empty"},
 		{"empty inside gzip", zip(t, ""), 0, "trace.csv: the file is empty"},
 		{"only a byte order mark", "\ufeff", 0, "trace.csv: the file is empty"},
-		{"only a header", header, 0, "trace.csv: no rows after the header"},
-		{"only a header, blank lines", header + "\n\n", 0, "trace.csv: no rows after the header"},
+		{"only a header", header, 0, "trace.csv: no rows"},
+		{"only a header, blank lines", header + "\n\n", 0, "trace.csv: no rows"},
 		{"wrong header", "Timestamp,Model,Request tokens\n5,ChatGPT,472\n", 0,
 			`trace.csv:1: the header is "Timestamp,Model,Request tokens", want the columns TIMESTAMP, ContextTokens and GeneratedTokens`},
 		{"no header", row, 0, `trace.csv:1: the header is "2024-05-12 00:00:00Z,1,1", want`},

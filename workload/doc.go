@@ -8,20 +8,31 @@
 //	             │                                              │
 //	             └───────────────► Workload ◄──────────────────┘
 //	                                   │
-//	AzureCSV Mooncake (recordings) ──► iter.Seq2[sim.Request, error] ──► sim.Run ──► Completion
-//	                                   │                                    ▲            │
-//	                                   │                                    └── Retry ◄──┘
-//	                                   └──► Describe: rate, gap CV, IDC, percentiles
+//	AzureCSV BurstGPT Mooncake ────────┤          LengthCSV ──► Observed
+//	RAGPulse TraceLab LengthCSV        ▼
+//	(recordings)             iter.Seq2[sim.Request, error] ──► sim.Run ──► Completion
+//	                                   │                          ▲            │
+//	                                   │                          └── Retry ◄──┘
+//	                                   ├──► AzureWriter MooncakeWriter
+//	                                   ├──► Describe: rate, gap CV, IDC, percentiles
+//	                                   ├──► DescribeShape: autocorrelation, batches, eta²
+//	                                   └──► DescribeSharing: what prompts have in common
 //
 // Everything is a literal struct and is checked when it is used: an invalid
 // field is the first, and only, error of the iterator. Nothing is generated
 // ahead of its use, and memory does not grow with the number of requests,
-// unless a reader is asked to sort.
+// unless a reader is asked to sort. Nothing is lost without being asked for:
+// rows that are dropped are counted by reason, and what cannot be read or
+// written is an error.
 //
 // Reading order: workload.go (the composition), arrivals.go, gamma.go,
 // bursts.go, mmpp.go, combine.go (when), lengths.go, lognormal.go, mixture.go
 // (how long), presets.go (fits of public recordings), rand.go (where chance
-// comes from), requests.go, azure.go, mooncake.go (recordings), describe.go;
+// comes from), requests.go; recording.go (what readers have in common),
+// azure.go, burstgpt.go, mooncake.go (also vLLM's timed traces and Qwen-Bailian),
+// ragpulse.go, tracelab.go, lengthcsv.go, servegen.go (recordings), fromtrace.go,
+// azurewriter.go, mooncakewriter.go, tracelabwriter.go; describe.go, shape.go,
+// joint.go, sharing.go;
 // acceptance.go and acceptancecurve.go (which draft tokens are right); retry.go
 // and followups.go (clients that try again); sessions.go (conversations, closed
 // loops), workflow.go (graphs of calls and tools), delay.go (times between).
@@ -48,6 +59,8 @@
 //     one after the first.
 //   - Recording: a workload recorded elsewhere and replayed.
 //   - Row: a request as a recording has it.
+//   - Session: requests of one client, each of which waits for the answer
+//     before it.
 //   - Tick: the rows of a recording that have one timestamp because its clock
 //     was coarse.
 package workload

@@ -5,6 +5,7 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"time"
 
@@ -137,11 +138,11 @@ func ExampleAzureCSV() {
 	for q, err := range recording.Requests() {
 		fmt.Println(q.ID, q.Arrival, q.Prompt, q.Output, err)
 	}
-	fmt.Printf("%+v\n", counts)
+	fmt.Println(counts)
 	// Output:
 	// 0 0s 770 491 <nil>
 	// 2 5.731s 120 35 <nil>
-	// {Read:3 Emitted:2 ZeroPrompt:0 ZeroOutput:0 Images:1}
+	// 3 rows: 2 requests, 1 dropped (1 with images)
 }
 
 // Rows of one tick arrive together unless they are spread. The 64 tokens of the
@@ -161,6 +162,91 @@ func ExampleMooncake() {
 	// Output:
 	// 0 0s 1024 40 2 blocks of 512 <nil>
 	// 1 1.5s 1088 12 2 blocks of 512 <nil>
+}
+
+// Files of six and of eight columns are told by the names of the columns.
+// Failures have no response tokens.
+func ExampleBurstGPT() {
+	const file = `Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type
+19440110.0,1722ac82,43,GPT-4,906,446,1352,Conversation log
+19440110.0,d5983bf9,2,GPT-4,36,29,65,Conversation log
+19440114.0,,7,ChatGPT,12,0,12,API log
+`
+	var counts workload.Counts
+	recording := workload.BurstGPT{
+		Path:   "example.csv",
+		Open:   func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(file)), nil },
+		Spread: time.Second, // the clock has seconds only
+		Counts: &counts,
+	}
+	for q, err := range recording.Requests() {
+		fmt.Println(q.ID, q.Arrival, q.Prompt, q.Output, err)
+	}
+	fmt.Println(counts)
+	// Output:
+	// 0 0s 906 446 <nil>
+	// 1 500ms 36 29 <nil>
+	// 3 rows: 2 requests, 1 dropped (1 without output tokens)
+}
+
+// A recording of another format becomes one of Mooncake's.
+func ExampleMooncakeWriter() {
+	const file = "num_prefill_tokens,num_decode_tokens,arrived_at\n700,12,0.5\n512,90,2.25\n"
+	recording := workload.LengthCSV{
+		Path: "example.csv",
+		Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(file)), nil },
+	}
+	if err := (workload.MooncakeWriter{W: os.Stdout}).Write(recording.Requests()); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// {"timestamp": 0, "input_length": 700, "output_length": 12, "hash_ids": [0, 1]}
+	// {"timestamp": 1750, "input_length": 512, "output_length": 90, "hash_ids": [2]}
+}
+
+// A session in closed loop: who replays it sends a round when the answer before
+// it has come and its tools are done. The second round begins with the prompt
+// and answer of the first.
+func ExampleTraceLab() {
+	const file = `session_id,arrival_time,round_idx,prefix_len,input_len,output_len,tool_wait_after_ms
+a,117,0,0,48,16,300
+a,117,1,64,32,20,0
+`
+	recording := workload.TraceLab{
+		Path: "example.csv",
+		Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(file)), nil },
+	}
+	for session, err := range recording.Sessions() {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		requests := session.Requests(16)
+		for i, round := range session.Rounds {
+			fmt.Println(requests[i].Prompt, requests[i].Output, len(requests[i].Prefix), "blocks, then", round.Wait)
+		}
+	}
+	// Output:
+	// 48 16 4 blocks, then 300ms
+	// 96 20 7 blocks, then 0s
+}
+
+// What prompts share, if each is over before the next.
+func ExampleDescribeSharing() {
+	const file = `{"timestamp": 0, "input_length": 1024, "output_length": 40, "hash_ids": [0, 1]}
+{"timestamp": 3000, "input_length": 1536, "output_length": 12, "hash_ids": [0, 1, 2]}
+`
+	recording := workload.Mooncake{
+		Path: "example.jsonl",
+		Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(file)), nil },
+	}
+	s, err := workload.DescribeSharing(recording.Requests(), 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.Blocks, "blocks,", s.Distinct, "distinct; found", s.TokenHits, "of tokens")
+	// Output: 5 blocks, 3 distinct; found 0.4 of tokens
 }
 
 // Recorded lengths, pair by pair, under another arrival process.

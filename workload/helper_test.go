@@ -1,7 +1,10 @@
 package workload_test
 
 import (
+	"bufio"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -91,3 +94,32 @@ func within(t *testing.T, what string, got, want, se, z float64) {
 
 // errText makes table entries readable.
 func errText(err error) string { return fmt.Sprint(err) }
+
+// sharedText returns the text of a file, plain or gzip, in the data directory.
+func sharedText(t testing.TB, name string) string {
+	t.Helper()
+	f, err := os.Open(shared(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(unzipped(t, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// unzipped reads what may be zipped.
+func unzipped(t testing.TB, in io.Reader) io.Reader {
+	t.Helper()
+	b := bufio.NewReader(in)
+	if magic, _ := b.Peek(2); string(magic) != "\x1f\x8b" {
+		return b
+	}
+	z, err := gzip.NewReader(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}

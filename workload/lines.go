@@ -34,21 +34,11 @@ func openInput(path string, open func() (io.ReadCloser, error)) (io.ReadCloser, 
 
 // newLines reads lines of r of up to so many bytes, line end included.
 func newLines(name string, r io.Reader, longest int) (*lines, error) {
-	l := &lines{name: name, longest: longest, in: bufio.NewReaderSize(r, maxLine)}
-	magic, err := l.in.Peek(2)
-	switch {
-	case err == io.EOF && len(magic) == 0:
-		return nil, fmt.Errorf("%s: the file is empty", name)
-	case err != nil && err != io.EOF:
-		return nil, fmt.Errorf("%s: %w", name, err)
-	case !bytes.Equal(magic, []byte{0x1f, 0x8b}):
-	default:
-		unzipped, err := gzip.NewReader(l.in)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		l.in = bufio.NewReaderSize(unzipped, maxLine)
+	in, err := unzip(name, r)
+	if err != nil {
+		return nil, err
 	}
+	l := &lines{name: name, longest: longest, in: in}
 	start, err := l.in.Peek(3)
 	if err != nil && err != io.EOF {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -57,6 +47,25 @@ func newLines(name string, r io.Reader, longest int) (*lines, error) {
 		l.in.Discard(3)
 	}
 	return l, nil
+}
+
+// unzip reads r, which is plain or gzip. An empty file is an error.
+func unzip(name string, r io.Reader) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(r, maxLine)
+	magic, err := in.Peek(2)
+	switch {
+	case err == io.EOF && len(magic) == 0:
+		return nil, fmt.Errorf("%s: the file is empty", name)
+	case err != nil && err != io.EOF:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case !bytes.Equal(magic, []byte{0x1f, 0x8b}):
+		return in, nil
+	}
+	unzipped, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return bufio.NewReaderSize(unzipped, maxLine), nil
 }
 
 // each calls do for each line that is not blank, until it returns false or an

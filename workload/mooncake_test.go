@@ -61,6 +61,9 @@ func TestMooncakeNotations(t *testing.T) {
 		{"an escaped key", strings.ReplaceAll(mooncakeTwo, "timestamp", `\u0074imestam\u0070`), two},
 		{"a long line", strings.ReplaceAll(mooncakeTwo, `"hash`, `"text_input": "`+strings.Repeat("word ", 100_000)+`", "hash`), two},
 		{"floats", at("27000.0", "3.0E4"), two},
+		{"in quotes", strings.NewReplacer("27000", `"27000"`, "1100", `"1100"`, "12,", `"12",`, "[0, 1, 3]", `["0", "1", "3"]`).Replace(mooncakeTwo), two},
+		{"dates", at(`"2024-05-12 00:00:27+00:00"`, `"2024-05-12T00:00:30.000Z"`), two},
+		{"no id for the part of a block", strings.Replace(mooncakeTwo, "[0, 1, 2]", "[0, 1]", 1), two},
 		{"Unix milliseconds", at("1700000000000", "1700000003000"), two},
 	} {
 		m := mooncake(c.data)
@@ -131,6 +134,90 @@ func TestMooncakeBlockTokens(t *testing.T) {
 	want := []sim.Request{{Prompt: 33, Output: 1, Prefix: chain(5, 1<<64-1), PrefixBlock: 16}}
 	if diff := cmp.Diff(want, collect(t, m.Requests())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// lmbench is in the notation of LMBench's recording: Unix nanoseconds as text,
+// hashes of about 34 tokens.
+const lmbench = `{"timestamp": "1753780607550317897", "input_length": 70, "output_length": 84, "hash_ids": [2843241808, 137021281]}
+{"timestamp": "1753780607550317899", "input_length": 70, "output_length": 84, "hash_ids": [2843241808]}
+{"timestamp": "1753780608550317897", "input_length": 3, "output_length": 84, "hash_ids": [2843241808, 1]}
+{"timestamp": "1753780608550317897", "input_length": 3, "output_length": 84, "hash_ids": null}
+{"timestamp": "1753780608550317897", "input_length": 3, "output_length": 84}
+`
+
+func TestMooncakeIDs(t *testing.T) {
+	m := mooncake(lmbench)
+	m.Unit, m.BlockTokens = time.Nanosecond, 34
+	got, err := workload.Collect(m.Requests())
+	if wanted := "workload: trace.jsonl:2: hash_ids has 1 ids, input_length 70 makes 3 blocks of 34 tokens"; len(got) != 1 || errText(err) != wanted {
+		t.Errorf("%d requests, then %v, want 1, then %s", len(got), err, wanted)
+	}
+	want := []sim.Request{
+		{ID: 0, Arrival: 0, Prompt: 70, Output: 84}, {ID: 1, Arrival: 2, Prompt: 70, Output: 84},
+		{ID: 2, Arrival: 1e9, Prompt: 3, Output: 84}, {ID: 3, Arrival: 1e9, Prompt: 3, Output: 84}, {ID: 4, Arrival: 1e9, Prompt: 3, Output: 84},
+	}
+	none := m
+	none.NoPrefix = true
+	if diff := cmp.Diff(want, collect(t, none.Requests())); diff != "" {
+		t.Errorf("without prefixes (-want +got):\n%s", diff)
+	}
+	for i := range want {
+		want[i].PrefixBlock = 34
+	}
+	want[0].Prefix, want[1].Prefix = chain(2843241808, 137021281), chain(2843241808)
+	m.LooseIDs = true
+	if diff := cmp.Diff(want, collect(t, m.Requests())); diff != "" {
+		t.Errorf("loose (-want +got):\n%s", diff)
+	}
+	m.PartialIDs = true
+	want[2].Prefix = chain(2843241808)
+	if diff := cmp.Diff(want, collect(t, m.Requests())); diff != "" {
+		t.Errorf("loose and partial (-want +got):\n%s", diff)
+	}
+}
+
+func TestMooncakePartialIDs(t *testing.T) {
+	m := mooncake(mooncakeTwo)
+	m.PartialIDs = true
+	want := []sim.Request{
+		{ID: 0, Arrival: 0, Prompt: 1100, Output: 40, Prefix: chain(0, 1, 2), PrefixBlock: 512},
+		{ID: 1, Arrival: 3e9, Prompt: 1536, Output: 12, Prefix: chain(0, 1, 3), PrefixBlock: 512},
+	}
+	if diff := cmp.Diff(want, collect(t, m.Requests())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Timestamps in seconds, 16 tokens a block.
+func TestMooncakeDialects(t *testing.T) {
+	const rows = `{"chat_id": 159, "parent_chat_id": -1, "timestamp": 61.114, "input_length": 33, "output_length": 132, "type": "text", "turn": 1, "hash_ids": [1089, 1090, 1091]}
+{"chat_id": 160, "parent_chat_id": 159, "timestamp": 61.2, "input_length": 32, "output_length": 1, "type": "file", "turn": 2, "hash_ids": [1089, 1092]}
+{"chat_id": 161, "parent_chat_id": -1, "timestamp": 62.114000001, "input_length": 32, "output_length": 2, "type": "te\u0078t", "turn": 1, "hash_ids": [1089, 1090]}
+`
+	want := []sim.Request{
+		{ID: 0, Arrival: 0, Prompt: 33, Output: 132, Prefix: chain(1089, 1090), PrefixBlock: 16},
+		{ID: 1, Arrival: 86e6, Prompt: 32, Output: 1, Prefix: chain(1089, 1092), PrefixBlock: 16},
+		{ID: 2, Arrival: 1_000_000_001, Prompt: 32, Output: 2, Prefix: chain(1089, 1090), PrefixBlock: 16},
+	}
+	for _, m := range []workload.Mooncake{workload.QwenBailian("trace.jsonl"), workload.VLLMTimedTrace("trace.jsonl")} {
+		var counts workload.Counts
+		m.Open, m.Counts = mooncake(rows).Open, &counts
+		if diff := cmp.Diff(want, collect(t, m.Requests())); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		m.Type = "text"
+		if diff := cmp.Diff([]sim.Request{want[0], want[2]}, collect(t, m.Requests())); diff != "" {
+			t.Errorf("text only (-want +got):\n%s", diff)
+		}
+		if want := (workload.Counts{Read: 3, Emitted: 2, Filtered: 1}); counts != want || counts.Dropped() != 1 {
+			t.Errorf("text only: counts %+v, want %+v", counts, want)
+		}
+		m.Open = mooncake(mooncakeTwo).Open
+		m.NoPrefix = true
+		if _, err := workload.Collect(m.Requests()); errText(err) != "workload: trace.jsonl:1: the row has no type" {
+			t.Errorf("a row without type: %v", err)
+		}
 	}
 }
 
@@ -221,7 +308,7 @@ func TestMooncakeSort(t *testing.T) {
 	if diff := cmp.Diff(wantRequests, collect(t, m.Requests())); diff != "" {
 		t.Errorf("sorted and spread (-want +got):\n%s", diff)
 	}
-	if want := (workload.Counts{Read: 4, Emitted: 4}); counts != want {
+	if want := (workload.Counts{Read: 4, Emitted: 4, OutOfOrder: 2}); counts != want {
 		t.Errorf("counts %+v, want %+v", counts, want)
 	}
 }
@@ -245,7 +332,12 @@ func TestMooncakeErrors(t *testing.T) {
 		{"empty object", "{}", 0, "trace.jsonl:1: the row has no timestamp"},
 		{"a key twice", put(`"output_length": 40`, `"output_length": 40, "output_length": 40`), 1, "trace.jsonl:2: the row has output_length twice"},
 		{"a key twice, once escaped", put(`"output_length": 40`, `"output_length": 40, "outpu\u0074_length": 40`), 1, "trace.jsonl:2: the row has output_length twice"},
-		{"timestamp string", put(`: 0`, `: "3000"`), 1, `trace.jsonl:2: timestamp "3000": not a number of milliseconds, at least 0`},
+		{"timestamp text", put(`: 0`, `: "soon"`), 1, `trace.jsonl:2: timestamp "soon": not a number of milliseconds, at least 0`},
+		{"timestamp with a unit", put(`: 0`, `: "3000ms"`), 1, `trace.jsonl:2: timestamp "3000ms": not a number of milliseconds, at least 0`},
+		{"timestamp with two points", put(`: 0`, `: "3.0.0"`), 1, `trace.jsonl:2: timestamp "3.0.0": not a number of milliseconds`},
+		{"timestamp with a bad exponent", put(`: 0`, `: "3e"`), 1, `trace.jsonl:2: timestamp "3e": not a number of milliseconds`},
+		{"timestamp empty", put(`: 0`, `: ""`), 1, `trace.jsonl:2: timestamp "": not a number of milliseconds`},
+		{"timestamp a bad date", put(`: 0`, `: "2024-05-32 00:00:00"`), 1, `trace.jsonl:2: timestamp "2024-05-32 00:00:00": day out of range`},
 		{"timestamp negative", put(`: 0`, `: -1`), 1, "trace.jsonl:2: timestamp -1: not a number of milliseconds"},
 		{"timestamp null", put(`: 0`, `: null`), 1, "trace.jsonl:2: timestamp null: not a number"},
 		{"timestamp in ns", put(`: 0`, `: 1700000000000000000`), 1, "trace.jsonl:2: timestamp 1700000000000000000: more than 292 years"},
@@ -255,10 +347,10 @@ func TestMooncakeErrors(t *testing.T) {
 		{"NaN", put(`: 0`, `: NaN`), 1, "trace.jsonl:2: not JSON: invalid character 'N' looking for beginning of value"},
 		{"prompt negative", put("1100", "-1100"), 1, "trace.jsonl:2: input_length -1100: not a whole number from 0 to 2147483647"},
 		{"prompt float", put("1100", "1100.0"), 1, "trace.jsonl:2: input_length 1100.0: not a whole"},
-		{"prompt string", put("1100", `"1100"`), 1, `trace.jsonl:2: input_length "1100": not a whole`},
+		{"prompt text", put("1100", `"many"`), 1, `trace.jsonl:2: input_length "many": not a whole`},
 		{"output huge", put("40", "2147483648"), 1, "trace.jsonl:2: output_length 2147483648: not a whole"},
 		{"output a list", put("40", "[40]"), 1, "trace.jsonl:2: output_length [40]: not a whole"},
-		{"too few ids", put(", 2]", "]"), 1, "trace.jsonl:2: hash_ids has 2 ids, input_length 1100 makes 3 blocks of 512 tokens"},
+		{"too few ids", put(", 1, 2]", "]"), 1, "trace.jsonl:2: hash_ids has 1 ids, input_length 1100 makes 3 blocks of 512 tokens"},
 		{"too many ids", put(", 2]", ", 2, 3]"), 1, "trace.jsonl:2: hash_ids has 4 ids, input_length 1100 makes 3 blocks"},
 		{"ids without prompt", put("1100", "0"), 1, "trace.jsonl:2: hash_ids has 3 ids, input_length 0 makes 0 blocks"},
 		{"empty ids", put("[0, 1, 2]", "[ ]"), 1, "trace.jsonl:2: hash_ids has 0 ids, input_length 1100 makes 3 blocks"},
@@ -298,6 +390,7 @@ func TestMooncakeFields(t *testing.T) {
 	for want, m := range map[string]workload.Mooncake{
 		"workload: Mooncake.BlockTokens is -1, want 0 to 2147483647": {BlockTokens: -1},
 		"workload: Mooncake.Spread is -1ns, want at least 0":         {Spread: -1},
+		"workload: Mooncake.Unit is 1m0s, want 1s, 1ms, 1µs or 1ns":  {Unit: time.Minute},
 	} {
 		if got, err := workload.Collect(m.Requests()); len(got) != 0 || errText(err) != want {
 			t.Errorf("%d requests, then %v, want %s", len(got), err, want)

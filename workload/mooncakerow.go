@@ -1,30 +1,27 @@
 package workload
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"math"
-	"strconv"
+
+	"servesim/sim/kv"
 )
 
-// mooncakeRow is a row of a recording of Mooncake.
+// mooncakeRow reads the rows of one iteration.
 type mooncakeRow struct {
-	index  int    // among the rows, from 0
-	line   int    // of the file, from 1
-	at     int64  // timestamp, ns
-	stamp  []byte // the timestamp as written, valid during the call
-	prompt int
-	output int
-	ids    []uint64 // one for each block, also for a last one that is not full
+	Mooncake // without zero fields that mean something else
+
+	ids  []uint64
+	kind []byte // the value of type, valid during the call
 }
 
-// mooncakeKeys are the keys that a row must have.
-var mooncakeKeys = [...]string{"timestamp", "input_length", "output_length", "hash_ids"}
+// mooncakeKeys are the keys that a row may have.
+var mooncakeKeys = [...]string{"timestamp", "input_length", "output_length", "hash_ids", "type"}
 
-// parse reads a row. Index and line stay.
-func (r *mooncakeRow) parse(line []byte, block int) error {
+// parse reads a row.
+func (m *mooncakeRow) parse(line []byte, r *row) error {
 	var seen [len(mooncakeKeys)]bool
+	m.ids, m.kind = m.ids[:0], nil
 	err := members(line, func(key, value []byte) error {
 		for i, name := range mooncakeKeys {
 			if string(key) != name {
@@ -34,7 +31,7 @@ func (r *mooncakeRow) parse(line []byte, block int) error {
 				return fmt.Errorf("the row has %s twice", name)
 			}
 			seen[i] = true
-			return r.set(name, value)
+			return m.set(name, value, r)
 		}
 		return nil
 	})
@@ -42,32 +39,46 @@ func (r *mooncakeRow) parse(line []byte, block int) error {
 		return err
 	}
 	for i, name := range mooncakeKeys {
-		if !seen[i] {
+		if !seen[i] && m.must(name) {
 			return fmt.Errorf("the row has no %s", name)
 		}
 	}
-	blocks := r.prompt / block
-	if r.prompt%block > 0 {
-		blocks++
+	if m.Type != "" && string(m.kind) != m.Type {
+		r.drop = filteredOut
 	}
-	if len(r.ids) != blocks {
-		return fmt.Errorf("hash_ids has %d ids, input_length %d makes %d blocks of %d tokens", len(r.ids), r.prompt, blocks, block)
+	r.prefix, err = m.prefix(r.prompt)
+	return err
+}
+
+// must reports whether a row must have a key.
+func (m *mooncakeRow) must(name string) bool {
+	switch name {
+	case "hash_ids":
+		return !m.NoPrefix && !m.LooseIDs
+	case "type":
+		return m.Type != ""
 	}
-	return nil
+	return true
 }
 
 // set reads the value of a key.
-func (r *mooncakeRow) set(name string, value []byte) (err error) {
+func (m *mooncakeRow) set(name string, value []byte, r *row) (err error) {
 	switch name {
 	case "timestamp":
 		r.stamp = value
-		r.at, err = parseMillis(value)
+		r.at, err = parseInstant(value, m.Unit)
 	case "input_length":
 		r.prompt, err = parseCount(value)
 	case "output_length":
 		r.output, err = parseCount(value)
 	case "hash_ids":
-		r.ids, err = parseIDs(r.ids[:0], value)
+		if !m.NoPrefix && !(m.LooseIDs && string(value) == "null") {
+			m.ids, err = parseIDs(m.ids, value)
+		}
+	case "type":
+		if value[0] == '"' {
+			m.kind = unquote(value)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", name, shorten(value), err)
@@ -75,41 +86,32 @@ func (r *mooncakeRow) set(name string, value []byte) (err error) {
 	return nil
 }
 
-var (
-	errMillis      = errors.New("not a number of milliseconds, at least 0")
-	errMillisRange = errors.New("more than 292 years in milliseconds")
-	errIDs         = errors.New("not a list of whole numbers from 0 to 18446744073709551615")
-)
-
-// parseMillis returns nanoseconds, rounded to the nearest.
-func parseMillis(b []byte) (int64, error) {
-	if len(b) == 0 || b[0]-'0' > 9 { // valid JSON, so else a number
-		return 0, errMillis
+// prefix is the hash chain of a prompt.
+func (m *mooncakeRow) prefix(prompt int) ([]kv.Hash, error) {
+	full, all := prompt/m.BlockTokens, blocks(prompt, m.BlockTokens)
+	if n := len(m.ids); n != full && n != all && !m.LooseIDs && !m.NoPrefix {
+		return nil, fmt.Errorf("hash_ids has %d ids, input_length %d makes %d blocks of %d tokens", n, prompt, all, m.BlockTokens)
 	}
-	if bytes.ContainsAny(b, "eE") {
-		ms, err := strconv.ParseFloat(string(b), 64)
-		if ns := math.Round(ms * 1e6); err == nil && ns < math.MaxInt64 {
-			return int64(ns), nil
-		}
-		return 0, errMillisRange
+	if m.PartialIDs {
+		full = all
 	}
-	whole, fraction, _ := bytes.Cut(b, []byte("."))
-	ms, ok := parseWhole(whole)
-	if !ok || ms >= math.MaxInt64/1_000_000 {
-		return 0, errMillisRange
+	ids := m.ids[:min(len(m.ids), full)]
+	if len(ids) == 0 {
+		return nil, nil
 	}
-	ns := int64(ms)
-	for i := range 6 {
-		ns *= 10
-		if i < len(fraction) {
-			ns += int64(fraction[i] - '0')
-		}
-	}
-	if len(fraction) > 6 && fraction[6] >= '5' {
-		ns++
-	}
-	return ns, nil
+	return kv.HashIDs(make([]kv.Hash, 0, len(ids)), ids, m.Path), nil
 }
+
+// blocks returns how many blocks hold that many tokens.
+func blocks(tokens, block int) int {
+	n := tokens / block
+	if tokens%block > 0 {
+		n++
+	}
+	return n
+}
+
+var errIDs = errors.New("not a list of whole numbers from 0 to 18446744073709551615")
 
 // parseIDs appends the elements of a JSON array to dst.
 func parseIDs(dst []uint64, list []byte) ([]uint64, error) {
@@ -120,7 +122,7 @@ func parseIDs(dst []uint64, list []byte) ([]uint64, error) {
 	for rest[0] != ']' {
 		var element []byte
 		element, rest = cutJSON(rest)
-		id, ok := parseWhole(element)
+		id, ok := parseWhole(unquoted(element))
 		if !ok {
 			return dst, fmt.Errorf("element %d is %s: %w", len(dst), shorten(element), errIDs)
 		}
@@ -130,16 +132,4 @@ func parseIDs(dst []uint64, list []byte) ([]uint64, error) {
 		}
 	}
 	return dst, nil
-}
-
-// parseWhole parses a number written with digits only.
-func parseWhole(b []byte) (n uint64, ok bool) {
-	for _, c := range b {
-		d := uint64(c - '0')
-		if d > 9 || n > (math.MaxUint64-d)/10 {
-			return 0, false
-		}
-		n = n*10 + d
-	}
-	return n, len(b) > 0
 }

@@ -7,24 +7,27 @@ import (
 	"slices"
 )
 
-// Summary describes a set of lengths. Percentiles interpolate linearly at
-// position (N-1)·q of the sorted values.
+// Summary describes a set of values, such as lengths in tokens. Percentiles
+// interpolate linearly at position (N-1)·q of the sorted values.
 type Summary struct {
-	Mean Figure
-	CV   Figure // standard deviation of the population / mean
-	Min  Figure
-	P5   Figure
-	P25  Figure
-	P50  Figure
-	P75  Figure
-	P90  Figure
-	P95  Figure
-	P99  Figure
-	P999 Figure // 99.9 %
-	Max  Figure
+	Mean Figure `json:"mean"`
+	CV   Figure `json:"cv"` // standard deviation of the population / mean
+	Min  Figure `json:"min"`
+	P5   Figure `json:"p5"`
+	P25  Figure `json:"p25"`
+	P50  Figure `json:"p50"`
+	P75  Figure `json:"p75"`
+	P90  Figure `json:"p90"`
+	P95  Figure `json:"p95"`
+	P99  Figure `json:"p99"`
+	P999 Figure `json:"p99_9"` // 99.9 %
+	Max  Figure `json:"max"`
 }
 
-func summarise(values []int32) Summary {
+// Summarise describes values, which stay as they are.
+func Summarise(values []float64) Summary { return summarise(values) }
+
+func summarise[T int32 | float64](values []T) Summary {
 	var m moments
 	for _, v := range values {
 		m.add(float64(v))
@@ -40,7 +43,7 @@ func summarise(values []int32) Summary {
 }
 
 // quantile interpolates linearly at position (N-1)·q of sorted values.
-func quantile(sorted []int32, q float64) Figure {
+func quantile[T ~int32 | ~int64 | ~float64](sorted []T, q float64) Figure {
 	if len(sorted) == 0 {
 		return Figure(math.NaN())
 	}

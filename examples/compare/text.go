@@ -11,7 +11,6 @@ import (
 
 	"servesim/examples/internal/terminal"
 	"servesim/sim/metrics"
-	"servesim/workload"
 )
 
 // tableHead is a row of the table: 80 columns.
@@ -53,7 +52,7 @@ func writeSetting(b *strings.Builder, out Output) {
 	row("", "gap CV %s, dispersion index %s / %s / %s at 1 / 10 / 60 s", d.GapCV, d.IDC1, d.IDC10, d.IDC60)
 	row("", "prompt p50 %s p95 %s, output p50 %s p95 %s tokens", d.Prompt.P50, d.Prompt.P95, d.Output.P50, d.Output.P95)
 	if out.Dropped != nil && out.Dropped.Dropped() > 0 {
-		row("", "%s", dropped(*out.Dropped))
+		row("", "%s", *out.Dropped)
 	}
 	row("deployment", "%s, %d × %d × %s, %d KV blocks of %d tokens each", m.Model, m.Replicas, m.TensorParallel, m.GPU, m.KVBlocks, m.BlockTokens)
 	if out.Pools != nil {
@@ -80,23 +79,6 @@ func division(m Manifest, p *Pools) string {
 		link += ", layer by layer"
 	}
 	return fmt.Sprintf("%s; %d tokens a prefill step; %s; first token from the %s side", strings.Join(parts, "; "), m.PrefillTokens, link, m.FirstToken)
-}
-
-// dropped says which rows of a recording are not requests.
-func dropped(c workload.Counts) string {
-	var reasons []string
-	for _, r := range []struct {
-		rows int
-		name string
-	}{{c.ZeroPrompt, "prompt tokens"}, {c.ZeroOutput, "output tokens"}} {
-		if r.rows > 0 {
-			reasons = append(reasons, fmt.Sprintf("%d without %s", r.rows, r.name))
-		}
-	}
-	if c.Images > 0 {
-		reasons = append(reasons, fmt.Sprintf("%d with images", c.Images))
-	}
-	return fmt.Sprintf("%d of %d rows dropped: %s", c.Dropped(), c.Read, strings.Join(reasons, ", "))
 }
 
 // endsHead is a row of the table of counts.
