@@ -1,27 +1,42 @@
 // Package workload makes the requests of a run: when they arrive, how long
 // they are and what their clients ask for.
 //
-//	Constant Poisson Gamma Bursts MMPP          Tokens Independent Resample Mixture
-//	          Arrivals                                       Lengths
-//	             │                                              │
-//	   Limit  Scale  Shift                      Share: class, weight, limits
-//	             │                                              │
-//	             └───────────────► Workload ◄──────────────────┘
+//	Constant Poisson Gamma Weibull LogNormalGaps      Tokens Independent Resample
+//	Bursts OnOff MMPP Varying Superpose               Mixture Truncated
+//	VLLMBench InferencePerf… (generators)                Lengths
+//	          Arrivals                                      │
+//	             │                                          │
+//	   Limit  Scale  Shift                  Share: class, weight, limits
+//	             │                                          │
+//	             └────────────► Workload, Merged ◄──────────┘
 //	                                   │
-//	AzureCSV Mooncake (recordings) ──► iter.Seq2[sim.Request, error] ──► sim.Run
-//	                                   │
-//	                                   └──► Describe: rate, gap CV, IDC, percentiles
+//	AzureCSV Mooncake (recordings) ──► iter.Seq2[sim.Request, error] ──► Gate ──► sim.Run
+//	                 │                 │                                            │
+//	                 │                 └──► Describe: rate, gap CV, IDC, …          └──► Audit
+//	                 └──► FitMMPP FitLogNormalMixture FitMixture ──► CompareLengths
 //
 // Everything is a literal struct and is checked when it is used: an invalid
 // field is the first, and only, error of the iterator. Nothing is generated
 // ahead of its use, and memory does not grow with the number of requests,
-// unless a reader is asked to sort.
+// unless a reader is asked to sort or a load generator fixes the sum of its
+// gaps.
 //
-// Reading order: workload.go (the composition), arrivals.go, gamma.go,
-// bursts.go, mmpp.go, combine.go (when), lengths.go, lognormal.go, mixture.go
-// (how long), presets.go (fits of public recordings), rand.go (where chance
-// comes from), requests.go, azure.go, mooncake.go (recordings), describe.go;
-// acceptance.go and acceptancecurve.go (which draft tokens are right).
+// Reading order: workload.go (the composition), merge.go (several); when:
+// arrivals.go, gamma.go, weibull.go, lognormalgaps.go, bursts.go, onoff.go,
+// mmpp.go, varying.go, ratefunctions.go, superpose.go, combine.go; how long:
+// lengths.go, lognormal.go, mixture.go, empirical.go, truncated.go; presets.go
+// (fits of public recordings); fits of one's own: mmppfit.go, hmm.go, limits.go,
+// lognormalfit.go, mixturefit.go, comparelengths.go; rand.go (where chance comes
+// from), requests.go, azure.go, mooncake.go (recordings), describe.go; gate.go
+// and audit.go (was the load the one asked for); acceptance.go and
+// acceptancecurve.go (which draft tokens are right).
+//
+// # Load generators
+//
+// vllmbench.go, inferenceperf.go, sglangbench.go, mlperfserver.go,
+// vidurpoisson.go, guidellmpoisson.go and servegenwindows.go have the arrivals
+// of the tools of those names, with what is peculiar to each: several that are
+// called Poisson or constant are not. They are there to repeat a measurement.
 //
 // # Determinism
 //
@@ -29,8 +44,10 @@
 // class, the lengths and the hint of request i come from streams keyed by
 // (Seed, purpose, i), and the arrivals from a stream of their own. Two runs
 // that differ in scheduler, hardware or arrival rate therefore see request i
-// with the same lengths. Draws that pass through math.Exp or math.Log may
-// differ in the last bit between processor families.
+// with the same lengths. Classes draw by name, parts of a Merged by name,
+// clients of a Superpose by place: one more does not disturb the others. Draws
+// that pass through math.Exp or math.Log may differ in the last bit between
+// processor families.
 //
 // # Words
 //
@@ -40,6 +57,10 @@
 //   - IDC, index of dispersion for counts: variance divided by mean of the
 //     arrivals in windows of one width; 1 at every width for a Poisson process.
 //   - MMPP: Markov-modulated Poisson process.
+//   - Censored: recorded as a limit, because a service cut it there.
+//   - Truncated: left out of a recording, because it lay beyond a limit.
+//   - Coordinated omission: latency that is counted from a late sending, and so
+//     leaves out the wait before it.
 //   - Share: one class of a workload with its part of the requests.
 //   - Recording: a workload recorded elsewhere and replayed.
 //   - Row: a request as a recording has it.

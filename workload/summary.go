@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"time"
 )
 
 // Summary describes a set of lengths. Percentiles interpolate linearly at
@@ -40,7 +41,7 @@ func summarise(values []int32) Summary {
 }
 
 // quantile interpolates linearly at position (N-1)·q of sorted values.
-func quantile(sorted []int32, q float64) Figure {
+func quantile[T int32 | time.Duration](sorted []T, q float64) Figure {
 	if len(sorted) == 0 {
 		return Figure(math.NaN())
 	}
