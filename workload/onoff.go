@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -16,8 +15,8 @@ import (
 // drawn by the time spent in each, so it has no warm-up. It is an MMPP of two
 // states whose state changes at any time, not only at the end of a slot.
 type OnOff struct {
-	On, Off         float64       // requests per second, at least 0, not both 0
-	MeanOn, MeanOff time.Duration // mean time of a stay, above 0
+	On, Off         float64       // requests per second, at least 0
+	MeanOn, MeanOff time.Duration // mean time of a stay, above 0; together at least 1e-6 requests
 }
 
 // Validate reports an invalid field.
@@ -31,12 +30,13 @@ func (o OnOff) Validate() error {
 		}
 	}
 	switch {
-	case o.On+o.Off == 0:
-		return errors.New("OnOff.On and OnOff.Off are 0: requests never arrive")
 	case o.MeanOn <= 0:
 		return fmt.Errorf("OnOff.MeanOn is %v, want more than 0", o.MeanOn)
 	case o.MeanOff <= 0:
 		return fmt.Errorf("OnOff.MeanOff is %v, want more than 0", o.MeanOff)
+	}
+	if n := o.Rate() * (o.MeanOn.Seconds() + o.MeanOff.Seconds()); n < 1e-6 {
+		return fmt.Errorf("OnOff.On is %v and Off is %v: %.3g requests in a stay of each, want at least 1e-6", o.On, o.Off, n)
 	}
 	return nil
 }

@@ -82,7 +82,8 @@ func TestInvalidOnOff(t *testing.T) {
 	}{
 		{workload.OnOff{On: -1, MeanOn: 1, MeanOff: 1}, "OnOff.On is -1,"},
 		{workload.OnOff{On: 1, Off: math.NaN(), MeanOn: 1, MeanOff: 1}, "OnOff.Off is NaN,"},
-		{workload.OnOff{MeanOn: 1, MeanOff: 1}, "requests never arrive"},
+		{workload.OnOff{MeanOn: 1, MeanOff: 1}, "OnOff.On is 0 and Off is 0: 0 requests in a stay of each"},
+		{workload.OnOff{On: 1e-3, MeanOn: 1e5, MeanOff: 1}, "1e-07 requests in a stay of each"},
 		{workload.OnOff{On: 1, MeanOff: 1}, "OnOff.MeanOn is 0s,"},
 		{workload.OnOff{On: 1, MeanOn: 1, MeanOff: -1}, "OnOff.MeanOff is -1ns,"},
 	} {

@@ -78,13 +78,13 @@ func (w ServeGenWindow) validate() error {
 		return nil
 	case ServeGenGamma, ServeGenWeibull:
 	default:
-		return fmt.Errorf("Pattern is %q, want %q, %q or empty", w.Pattern, ServeGenGamma, ServeGenWeibull)
+		return fmt.Errorf("%s is %q, want %q, %q or empty", "Pattern", w.Pattern, ServeGenGamma, ServeGenWeibull)
 	}
 	if !(w.Rate >= 0 && w.Rate <= maxRate) {
-		return fmt.Errorf("Rate is %v, want 0 to 1e9", w.Rate)
+		return fmt.Errorf("%s is %v, want 0 to 1e9", "Rate", w.Rate)
 	}
 	if !(w.Shape > 0 && w.Shape <= 100) {
-		return fmt.Errorf("Shape is %v, want above 0, at most 100", w.Shape)
+		return fmt.Errorf("%s is %v, want above 0, at most 100", "Shape", w.Shape)
 	}
 	return nil
 }
