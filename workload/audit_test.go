@@ -147,6 +147,9 @@ func TestAuditOfWhatDidNotComplete(t *testing.T) {
 	if r.TTFTActual.Max != 4 || r.E2EActual.Max != 5 || math.Abs(float64(r.Drain.To)-0.03) > 1e-12 {
 		t.Errorf("%+v", r)
 	}
+	if n := r.Measurement.Completed + r.Drain.Completed; n != 1 {
+		t.Errorf("%d requests completed in the phases, want 1: %+v", n, r)
+	}
 	found := strings.Join(r.Findings, "\n")
 	for _, want := range []string{"1 of 5 requests never arrived", "3 of 5 requests arrived and did not complete", "1 of 5 requests arrived late"} {
 		if !strings.Contains(found, want) {

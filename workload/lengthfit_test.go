@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/integrate/quad"
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"servesim/workload"
 )
 
@@ -175,6 +178,88 @@ func TestFitMixtureRecovers(t *testing.T) {
 		if s := unsaid.Components[0].SigmaOutput; s > 0.65 {
 			t.Errorf("%s, unsaid: sigma of the output %.3f, want one that is too small", c.name, s)
 		}
+	}
+}
+
+// Mass, mean and mean square of a normal variate in an interval, against
+// integrals of the density: wide, narrow, far out, open.
+func TestNormalBetween(t *testing.T) {
+	for _, c := range [][2]float64{{-1, 2}, {0.3, 0.3004}, {-2.5, -2.497}, {2.497, 2.5}, {4, 4.01}, {-12, -11}, {6, 9}, {-0.002, 0.003}} {
+		a, b := c[0], c[1]
+		moment := func(n float64) float64 {
+			f := func(z float64) float64 { return math.Pow(z, n) * math.Exp(-z*z/2) / math.Sqrt(2*math.Pi) }
+			return quad.Fixed(f, a, b, 60, nil, 0)
+		}
+		mass := moment(0)
+		log, m1, m2 := workload.NormalBetween(a, b)
+		what := fmt.Sprintf("[%v, %v]: ", a, b)
+		near(t, what+"mass", math.Exp(log), mass, 1e-5)
+		// Within the interval, in parts of its width.
+		if d := math.Abs(m1-moment(1)/mass) / (b - a); d > 1e-5 {
+			t.Errorf("%smean %v, want %v", what, m1, moment(1)/mass)
+		}
+		variance := moment(2)/mass - moment(1)/mass*moment(1)/mass
+		if d := math.Abs(m2-m1*m1-variance) / (b - a) / (b - a); d > 1e-4 {
+			t.Errorf("%svariance %v, want %v", what, m2-m1*m1, variance)
+		}
+	}
+	inf := math.Inf(1)
+	for _, c := range []struct{ a, b, log, m1, m2 float64 }{
+		{-inf, inf, 0, 0, 1},
+		{0, inf, -math.Ln2, math.Sqrt(2 / math.Pi), 1},
+		{-inf, 0, -math.Ln2, -math.Sqrt(2 / math.Pi), 1},
+		{100, inf, -5000 - math.Log(100*math.Sqrt(2*math.Pi)), 100, 10_000},
+	} {
+		log, m1, m2 := workload.NormalBetween(c.a, c.b)
+		if math.Abs(log-c.log) > 1e-9 || math.Abs(m1-c.m1) > 1e-9 || math.Abs(m2-c.m2) > 1e-9 {
+			t.Errorf("[%v, %v]: %v, %v, %v, want %v, %v, %v", c.a, c.b, log, m1, m2, c.log, c.m1, c.m2)
+		}
+	}
+}
+
+// The likelihood at the end is that of the law, given that a length is seen;
+// the criterion counts weights, medians, sigmas and correlations.
+func TestLengthFitLikelihoods(t *testing.T) {
+	pairs := drawPairs(t, workload.Truncated{Lengths: workload.Mixture{Components: []workload.Component{
+		{Weight: 1, MedianPrompt: 900, MedianOutput: 500, SigmaPrompt: .4, SigmaOutput: .5, Rho: .5},
+	}}, Prompt: workload.Range{Min: 700}}, 3000)
+	var prompts []int
+	for _, p := range pairs {
+		prompts = append(prompts, p.Prompt)
+	}
+	n := float64(len(pairs))
+	seen := workload.Limits{Range: workload.Range{Min: 700}}
+	o := workload.FitOptions{Starts: 1, Iterations: 3000, Tolerance: 1e-10}
+	one, q1, err := workload.FitLogNormalMixture(prompts, 1, seen, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, q2, err := workload.FitMixture(pairs, 1, seen, workload.Limits{}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	law := distuv.LogNormal{Mu: math.Log(one.Medians[0]), Sigma: one.Sigmas[0]}
+	c := two.Components[0]
+	margin := distuv.Normal{Mu: math.Log(c.MedianPrompt), Sigma: c.SigmaPrompt} // of the logarithm
+	output := func(x float64) distuv.Normal {                                   // given that of the prompt
+		z := (x - margin.Mu) / c.SigmaPrompt
+		return distuv.Normal{Mu: math.Log(c.MedianOutput) + c.Rho*c.SigmaOutput*z, Sigma: c.SigmaOutput * math.Sqrt(1-c.Rho*c.Rho)}
+	}
+	var l1, l2 float64
+	for _, p := range pairs {
+		x := float64(p.Prompt)
+		l1 += math.Log((law.CDF(x+0.5) - law.CDF(x-0.5)) / law.Survival(699.5))
+		l2 += margin.LogProb(math.Log(x)) + output(math.Log(x)).LogProb(math.Log(float64(p.Output))) - math.Log(margin.Survival(math.Log(699.5)))
+	}
+	within(t, "likelihood of lengths", q1.LogLikelihood, l1, 1e-3, 1)
+	within(t, "likelihood of pairs", q2.LogLikelihood, l2, 1e-2, 1)
+	within(t, "parameters of a law", (q1.BIC+2*q1.LogLikelihood)/math.Log(n), 2, 1e-9, 1)
+	within(t, "parameters of a law of pairs", (q2.BIC+2*q2.LogLikelihood)/math.Log(n), 5, 1e-9, 1)
+	if _, q, err := workload.FitMixture(pairs, 3, seen, workload.Limits{}, workload.FitOptions{Starts: 1, Iterations: 2}); err != nil || math.Abs((q.BIC+2*q.LogLikelihood)/math.Log(n)-17) > 1e-9 {
+		t.Errorf("error %v, %+v: want 17 parameters", err, q)
+	}
+	if _, q, err := workload.FitLogNormalMixture(prompts, 3, seen, workload.FitOptions{Starts: 1, Iterations: 2}); err != nil || math.Abs((q.BIC+2*q.LogLikelihood)/math.Log(n)-8) > 1e-9 {
+		t.Errorf("error %v, %+v: want 8 parameters", err, q)
 	}
 }
 

@@ -79,6 +79,8 @@ func TestFitMMPPRecovers(t *testing.T) {
 	if !quality.Converged || fit.Slot != m.Slot {
 		t.Errorf("%+v, slot %v", quality, fit.Slot)
 	}
+	// Three rates and two free transitions a state.
+	within(t, "parameters", (quality.BIC+2*quality.LogLikelihood)/math.Log(slots), 9, 1e-9, 1)
 	pi, err := m.Stationary()
 	if err != nil {
 		t.Fatal(err)
