@@ -152,6 +152,12 @@ func TestEndOfTime(t *testing.T) {
 		{"bursts", workload.Bursts{Size: 2, Every: century}, 6},
 		{"scale", workload.Scale{Arrivals: workload.Bursts{Size: 1, Every: century}, Factor: 0.4}, 2},
 		{"shift", workload.Shift{Arrivals: workload.Bursts{Size: 1, Every: century}, By: century}, 2},
+		{"on and off", workload.OnOff{On: 2e-6 / century.Seconds(), MeanOn: century, MeanOff: century}, 0},
+		{"varying", workload.Varying{Rate: workload.Ramp{From: 1e-300, To: 1e-300, Over: 1}}, 0},
+		{"steps", workload.Varying{Rate: workload.Steps{Repeat: true, Steps: []workload.Step{{For: 2 * century}, {Rate: 1e-300, For: 1}}}, Peak: 1e-300}, 0},
+		{"superpose", workload.Superpose{workload.Bursts{Size: 2, Every: century}}, 6},
+		{"mlperf", workload.MLPerfServer{TargetQPS: 1e-300}, 1},
+		{"sglang", workload.SGLangBench{Rate: 1e-300}, 1},
 		{"mmpp", workload.MMPP{Rates: []float64{1e-300}, Transition: [][]float64{{1}}, Slot: century}, 0},
 	} {
 		if n, err := failure(c.arrivals); n != c.n || err == nil || !strings.Contains(err.Error(), "292 years") {

@@ -28,6 +28,12 @@ func BenchmarkArrivals(b *testing.B) {
 		{"bursts", workload.Bursts{Size: 10, Every: time.Second}},
 		{"mmpp-code", workload.AzureCode2023()},
 		{"mmpp-conv", workload.AzureConv2023()},
+		{"weibull-0.4", workload.Weibull{Rate: 10, Shape: 0.4}},
+		{"log-normal", workload.LogNormalGaps{Rate: 10, CV: 3}},
+		{"on-off", workload.OnOff{On: 40, MeanOn: time.Second, MeanOff: 3 * time.Second}},
+		{"diurnal", workload.Varying{Rate: workload.Diurnal{Mean: 10, Swing: 0.5}}},
+		{"superpose-100", superposed(100)},
+		{"inference-perf-poisson", workload.InferencePerfPoisson{Rate: 10}},
 		{"own", workload.Gaps(func(r *rand.Rand) float64 { return 0.1 * r.ExpFloat64() })},
 		{"limit-scale-shift", workload.Limit{
 			Arrivals: workload.Scale{Arrivals: workload.Shift{Arrivals: workload.Poisson{Rate: 10}, By: time.Second}, Factor: 2},
@@ -46,6 +52,53 @@ func BenchmarkArrivals(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "arrivals/s")
+		})
+	}
+}
+
+// superposed is n bursty clients with skewed shares.
+func superposed(n int) (s workload.Superpose) {
+	for _, share := range workload.Shares(n, 2) {
+		s = append(s, workload.Gamma{Rate: 100 * share, CV: 2})
+	}
+	return s
+}
+
+// Fits of the size of an hour of recording.
+func BenchmarkFits(b *testing.B) {
+	pairs, err := workload.DrawLengths(workload.AzureConv2023Lengths(), 20_000, 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	outputs := make([]int, len(pairs))
+	for i, p := range pairs {
+		outputs[i] = p.Output
+	}
+	requests := workload.Workload{Seed: 1, Arrivals: workload.Limit{Arrivals: workload.AzureConv2023(), Duration: time.Hour},
+		Mix: []workload.Share{{Lengths: workload.Tokens{Prompt: 1, Output: 1}}}}.Requests()
+	counts, err := workload.CountArrivals(requests, time.Second)
+	if err != nil {
+		b.Fatal(err)
+	}
+	o := workload.FitOptions{Starts: 1, Iterations: 100, Tolerance: 1e-300}
+	for _, fit := range []struct {
+		name string
+		run  func() error
+	}{
+		{"mmpp-4", func() error { _, _, err := workload.FitMMPP(counts, time.Second, 4, o); return err }},
+		{"log-normal-5", func() error { _, _, err := workload.FitLogNormalMixture(outputs, 5, workload.Limits{}, o); return err }},
+		{"pairs-8", func() error {
+			_, _, err := workload.FitMixture(pairs, 8, workload.Limits{}, workload.Limits{}, o)
+			return err
+		}},
+	} {
+		b.Run(fit.name, func(b *testing.B) {
+			for b.Loop() {
+				if err := fit.run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(b.Elapsed().Seconds()*10/float64(b.N), "ms/iteration")
 		})
 	}
 }

@@ -6,6 +6,7 @@ import "math/rand/v2"
 var (
 	ParseTimestamp = parseTimestamp
 	ParseRare      = parseRare
+	NormalBetween  = normalBetween
 )
 
 // LogGamma returns a function that draws logarithms of gamma variates.

@@ -93,6 +93,23 @@ func Observed(requests iter.Seq2[sim.Request, error]) (Resample, error) {
 	return pairs, nil
 }
 
+// ObservedByClass collects the pairs of each class of a recording, by
+// sim.Request.Class, so that lengths can be fitted and drawn per class. A class outside
+// [0, classes) is an error.
+func ObservedByClass(requests iter.Seq2[sim.Request, error], classes int) ([]Resample, error) {
+	pairs := make([]Resample, classes)
+	for q, err := range requests {
+		if err != nil {
+			return nil, err
+		}
+		if q.Class < 0 || q.Class >= classes {
+			return nil, fmt.Errorf("workload: request %d has class %d of %d", q.ID, q.Class, classes)
+		}
+		pairs[q.Class] = append(pairs[q.Class], Tokens{Prompt: q.Prompt, Output: q.Output})
+	}
+	return pairs, nil
+}
+
 // Validate reports an empty list or the first invalid pair.
 func (s Resample) Validate() error {
 	if len(s) == 0 {

@@ -165,6 +165,18 @@ func TestInvalidLengths(t *testing.T) {
 		{prompt(workload.LogNormalMixture{Weights: []float64{1, nan}, Medians: []float64{1, 1}, Sigmas: []float64{1, 1}}), "LogNormalMixture.Weights[1] is NaN,"},
 		{prompt(workload.LogNormalMixture{Weights: []float64{1, 1}, Medians: []float64{1, 0}, Sigmas: []float64{1, 1}}), "LogNormalMixture.Medians[1] is 0,"},
 		{prompt(workload.LogNormalMixture{Weights: []float64{1, 1}, Medians: []float64{1, 1}, Sigmas: []float64{1, inf}}), "LogNormalMixture.Sigmas[1] is +Inf,"},
+		{prompt(workload.Empirical{}), "no Values in Empirical"},
+		{prompt(workload.Empirical{Values: []int{1}}), "Empirical has 1 Values and 0 Weights"},
+		{prompt(workload.Empirical{Values: []int{0}, Weights: []float64{1}}), "Empirical.Values[0] is 0,"},
+		{prompt(workload.Empirical{Values: []int{2, 2}, Weights: []float64{1, 1}}), "Empirical.Values[1] is 2, want more than 2"},
+		{prompt(workload.Empirical{Values: []int{2, 3}, Weights: []float64{1, nan}}), "Empirical.Weights[1] is NaN,"},
+		{workload.ServeGenLengths{}, "ServeGenLengths.Prompt: no Values in Empirical"},
+		{workload.ServeGenLengths{Prompt: workload.Empirical{Values: []int{1}, Weights: []float64{1}}}, "ServeGenLengths.Output: no Values"},
+		{workload.Truncated{}, "Truncated.Lengths is nil"},
+		{workload.Truncated{Lengths: workload.Tokens{}}, "Truncated.Lengths: Tokens.Prompt is 0,"},
+		{workload.Truncated{Lengths: workload.Tokens{Prompt: 1, Output: 1}, Prompt: workload.Range{Min: 2, Max: 1}}, "Truncated.Prompt.Min is 2, above Max 1"},
+		{workload.Truncated{Lengths: workload.Tokens{Prompt: 1, Output: 1}, Output: workload.Range{Max: -1}}, "Truncated.Output.Max is -1,"},
+		{workload.Truncated{Lengths: workload.Tokens{Prompt: 1, Output: 1}, MaxTotal: 1}, "Truncated.MaxTotal is 1,"},
 		{workload.Mixture{}, "no Components in Mixture"},
 		{with(func(c *workload.Component) { c.Weight = -1 }), "Mixture.Components[1].Weight is -1,"},
 		{with(func(c *workload.Component) { c.MedianPrompt = 0 }), "Mixture.Components[1].MedianPrompt is 0,"},
@@ -202,28 +214,24 @@ func TestLengthPresetsAgainstRecordings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		drawn := make(workload.Resample, 100_000)
-		r := random(1)
-		for i := range drawn {
-			drawn[i] = c.lengths.Draw(r)
+		drawn := drawPairs(t, c.lengths, 100_000)
+		compared, err := workload.CompareLengths(observed, drawn)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, side := range []struct {
-			name  string
-			of    func(workload.Tokens) int
-			limit float64
-		}{
-			{"prompt", func(t workload.Tokens) int { return t.Prompt }, c.prompt},
-			{"output", func(t workload.Tokens) int { return t.Output }, c.output},
+		near(t, c.name+" mean prompt", float64(compared.Generated.PromptMean), float64(compared.Recorded.PromptMean), c.mean)
+		near(t, c.name+" mean output", float64(compared.Generated.OutputMean), float64(compared.Recorded.OutputMean), c.mean)
+		if float64(compared.PromptKS) > c.prompt || float64(compared.OutputKS) > c.output {
+			t.Errorf("%s: distances %v and %v, want at most %v and %v", c.name, compared.PromptKS, compared.OutputKS, c.prompt, c.output)
+		}
+		for side, of := range map[string]func(workload.Tokens) int{
+			"prompt": func(t workload.Tokens) int { return t.Prompt },
+			"output": func(t workload.Tokens) int { return t.Output },
 		} {
-			a, b := sortedBy(observed, side.of), sortedBy(drawn, side.of)
-			what := c.name + " " + side.name
-			near(t, what+" mean", average(b), average(a), c.mean)
-			near(t, what+" median", float64(b[len(b)/2]), float64(a[len(a)/2]), c.median)
-			if d := distance(a, b); d > side.limit {
-				t.Errorf("%s: distance %.4f, want at most %.3f", what, d, side.limit)
-			}
+			a, b := sortedBy(observed, of), sortedBy(drawn, of)
+			near(t, c.name+" median "+side, float64(b[len(b)/2]), float64(a[len(a)/2]), c.median)
 			if b[0] < 1 || b[len(b)-1] > a[len(a)-1] {
-				t.Errorf("%s: drawn %d to %d, recorded maximum %d", what, b[0], b[len(b)-1], a[len(a)-1])
+				t.Errorf("%s %s: drawn %d to %d, recorded maximum %d", c.name, side, b[0], b[len(b)-1], a[len(a)-1])
 			}
 		}
 	}
@@ -236,28 +244,4 @@ func sortedBy(pairs workload.Resample, of func(workload.Tokens) int) []int {
 	}
 	slices.Sort(out)
 	return out
-}
-
-func average(x []int) float64 {
-	sum := 0
-	for _, v := range x {
-		sum += v
-	}
-	return float64(sum) / float64(len(x))
-}
-
-// distance is the two-sample Kolmogorov-Smirnov statistic of sorted samples.
-func distance(a, b []int) float64 {
-	d, i, j := 0.0, 0, 0
-	for i < len(a) && j < len(b) {
-		x := min(a[i], b[j])
-		for i < len(a) && a[i] == x {
-			i++
-		}
-		for j < len(b) && b[j] == x {
-			j++
-		}
-		d = max(d, math.Abs(float64(i)/float64(len(a))-float64(j)/float64(len(b))))
-	}
-	return d
 }

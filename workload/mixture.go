@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
+
+	"servesim/sim"
 )
 
 // Mixture is a bivariate log-normal mixture of prompt and output lengths: a
@@ -78,4 +81,21 @@ func (m Mixture) Draw(r *rand.Rand) Tokens {
 		Prompt: clip(c.MedianPrompt*math.Exp(c.SigmaPrompt*z), 1, m.MaxPrompt),
 		Output: clip(c.MedianOutput*math.Exp(c.SigmaOutput*y), 1, m.MaxOutput),
 	}
+}
+
+// Shares returns one share per component, a class of its own with the weight
+// and the lengths of the component: together they are the mixture, but
+// each can have targets. Classes are named by place, from 0.
+func (m Mixture) Shares() []Share {
+	shares := make([]Share, len(m.Components))
+	for i, c := range m.Components {
+		own := c
+		own.Weight = 1
+		shares[i] = Share{
+			Class:   sim.Class{Name: strconv.Itoa(i)},
+			Weight:  c.Weight,
+			Lengths: Mixture{Components: []Component{own}, MaxPrompt: m.MaxPrompt, MaxOutput: m.MaxOutput},
+		}
+	}
+	return shares
 }

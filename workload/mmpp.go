@@ -86,7 +86,10 @@ func (m MMPP) Rate() (float64, error) {
 }
 
 // IDC returns the index of dispersion for counts in windows of that width in
-// closed form. The window is a multiple or an integer fraction of Slot.
+// closed form. The window is a multiple or an integer fraction of Slot, and
+// begins with a slot: windows that straddle slots, as those of [Describe] do,
+// see less at the width of a slot, 4 % for [AzureCode2023], and as much at ten
+// times that.
 //
 // Given the rates, counts are Poisson, so the variance of the count is its
 // mean plus the variance of the integrated rate: with n slots of s seconds and

@@ -20,7 +20,9 @@ type Workload struct {
 	// workload.
 	Arrivals Arrivals
 	// Mix says what they are: the class of each request is drawn by weight,
-	// independently. Request.Class indexes it.
+	// independently. Request.Class indexes it. A class that is added, or
+	// whose weight grows, takes requests from the others; those that stay
+	// where they are do not change.
 	Mix []Share
 }
 
@@ -98,18 +100,29 @@ type drawer struct {
 	mix  []Share
 	next int // ID of the next request
 
-	classes, lengths, hints         *family
-	classRand, lengthRand, hintRand *rand.Rand
+	classes              []*family // one per class, nil for a single one
+	classRands           []*rand.Rand
+	lengths, hints       *family
+	lengthRand, hintRand *rand.Rand
 }
 
 func newDrawer(w Workload) *drawer {
 	d := &drawer{
 		mix:     w.Mix,
-		classes: newFamily(w.Seed, "class"),
 		lengths: newFamily(w.Seed, "lengths"),
 		hints:   newFamily(w.Seed, "hint"),
 	}
-	d.classRand, d.lengthRand, d.hintRand = rand.New(d.classes), rand.New(d.lengths), rand.New(d.hints)
+	d.lengthRand, d.hintRand = rand.New(d.lengths), rand.New(d.hints)
+	if len(w.Mix) > 1 {
+		named := map[string]int{}
+		for _, s := range w.Mix {
+			// Keyed by name, not place. Classes of one name are told apart
+			// by their order.
+			f := newFamily(w.Seed, fmt.Sprintf("class %q %d", s.Class.Name, named[s.Class.Name]))
+			named[s.Class.Name]++
+			d.classes, d.classRands = append(d.classes, f), append(d.classRands, rand.New(f))
+		}
+	}
 	return d
 }
 
@@ -145,12 +158,21 @@ func (d *drawer) request(t sim.Time) (sim.Request, error) {
 	return q, nil
 }
 
+// class lets the classes race: each draws an exponential time of its own, with
+// its weight as rate, and the earliest has the request. A class wins in
+// proportion to its weight, and one more takes only what it wins itself.
 func (d *drawer) class(id int) int {
-	if len(d.mix) == 1 {
-		return 0
+	winner, earliest := 0, math.Inf(1)
+	for i, f := range d.classes {
+		if d.mix[i].Weight == 0 {
+			continue
+		}
+		f.rewind(uint64(id))
+		if t := d.classRands[i].ExpFloat64() / d.mix[i].Weight; t < earliest {
+			winner, earliest = i, t
+		}
 	}
-	d.classes.rewind(uint64(id))
-	return pick(d.classRand, d.mix, func(s *Share) float64 { return s.Weight })
+	return winner
 }
 
 // Validate reports the first invalid field, also of the arrival process and
