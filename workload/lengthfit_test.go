@@ -349,6 +349,7 @@ func TestFitMixtureToConversation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Logf("distances %v and %v, recorded %+v, generated %+v", c.PromptKS, c.OutputKS, c.Recorded, c.Generated)
 	if c.PromptKS > 0.04 || c.OutputKS > 0.04 {
 		t.Errorf("distances %v and %v, want at most 0.04", c.PromptKS, c.OutputKS)
 	}

@@ -61,14 +61,15 @@ func serveGenClients(t *testing.T, path string) (clients []workload.ServeGenWind
 }
 
 // Recorded clients, window by window: bursty ones, whose sum has gaps that
-// look exponential and an index of dispersion that does not.
+// look exponential and an index of dispersion that does not. The figures wanted
+// are medians of twelve windows, and as uncertain.
 func TestServeGenRecordedClients(t *testing.T) {
 	clients := serveGenClients(t, shared(t, "recordings/servegen_deepseek-r1_trace_csvs.tar.gz"))
 	if len(clients) != 73 {
 		t.Fatalf("%d clients, want 73", len(clients))
 	}
 	var cv, idc1, idc10 []float64
-	for window := 0; window < len(clients[0].Windows); window += 3 {
+	for window := 0; window < len(clients[0].Windows); window += 2 {
 		var active workload.Superpose
 		total := 0.0
 		for _, c := range clients {
@@ -88,7 +89,7 @@ func TestServeGenRecordedClients(t *testing.T) {
 		return x[len(x)/2]
 	}
 	t.Logf("medians of %d windows: gap CV %.3f, IDC %.2f at 1 s, %.2f at 10 s", len(cv), median(cv), median(idc1), median(idc10))
-	near(t, "gap CV", median(cv), 1.09, 0.05)
+	near(t, "gap CV", median(cv), 1.09, 0.1)
 	near(t, "IDC(1 s)", median(idc1), 1.6, 0.2)
 	near(t, "IDC(10 s)", median(idc10), 2.4, 0.3)
 }
