@@ -141,9 +141,12 @@ func (st *Stepper) sampleMore(s *Sequence) {
 }
 
 // finished notes that s has all its tokens.
-func (st *Stepper) finished(s *Sequence) {
+func (st *Stepper) finished(s *Sequence) { st.touchEnd(s, touchFinish) }
+
+// touchEnd notes that the step that ends ends s.
+func (st *Stepper) touchEnd(s *Sequence, how touch) {
 	if s.touch == 0 {
 		st.ended = append(st.ended, s)
 	}
-	s.touch |= touchFinish
+	s.touch |= how
 }

@@ -105,8 +105,11 @@ func (st *Stepper) arrive(a *assignment) (tokens int) {
 		st.load.PendingPrompt++
 	}
 	st.sampleAlone(s)
-	if s.generated >= s.output {
+	switch {
+	case s.generated >= s.output:
 		st.finished(s)
+	case s.state != Running && st.outgrown(s, 0):
+		st.touchEnd(s, touchOutgrown)
 	}
 	return 1
 }

@@ -168,16 +168,18 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 func (p *Plan) AddDecodes() bool {
 	p.check()
 	st := p.st
-	if p.all {
-		return true
+	rows, need := 0, 0
+	if !p.all {
+		rows, need = st.cohort.n-p.members, st.cohort.crossing[st.cohort.phase]-p.taken
 	}
-	rows := st.cohort.n - p.members
-	need := st.cohort.crossing[st.cohort.phase] - p.taken
 	for s := st.parked.first; s != nil; s = s.links[slotActivity].next {
 		if s.Pending() == 1 && !p.planned(s) {
 			rows += 1 + s.Drafts()
 			need += p.Need(s, 1+s.Drafts())
 		}
+	}
+	if rows == 0 && p.all {
+		return true
 	}
 	if rows > p.room {
 		return p.refuse(RefusedTokens)
@@ -185,7 +187,7 @@ func (p *Plan) AddDecodes() bool {
 	if need > st.memory.Free() || rows > 0 && !st.canTouch(need, p.lastNeed()) {
 		return p.refuse(RefusedMemory)
 	}
-	if st.hub.check {
+	if st.hub.check || p.all { // again, for those who have come back from the host
 		return p.addEachDecode()
 	}
 	need -= st.growDecodes(p)
@@ -322,10 +324,11 @@ func (p *Plan) Reject(s *Sequence, reason string) {
 }
 
 // Hold promises that the scheduler would plan the same decodes, and nothing
-// else, at every step end until a request arrives here, a transfer ends, one of those that
-// decode needs a block that is not free, or while another waits one ends or is
-// aborted, or the prefix cache changes. The engine then repeats the step
-// without asking. It is ignored if the plan holds prompt chunks.
+// else, at every step end until a request arrives here, a transfer ends, one of
+// those that decode needs a block that is not free, or while another waits one
+// ends or is aborted, here or on its way here, or the prefix cache changes. The
+// engine then repeats the step without asking. It is ignored if the plan holds
+// prompt chunks.
 func (p *Plan) Hold() { p.hold = true }
 
 // WakeAt asks for a pass at the first step end at or after t, or at t if the

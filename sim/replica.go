@@ -117,11 +117,17 @@ func (st *Stepper) wanted() bool {
 
 // hopeless reports whether s, just evicted, could not go on even alone.
 func (st *Stepper) hopeless(s *Sequence) bool {
-	need := st.memory.Blocks(s.req.Prompt + s.generated)
+	spare := 0
 	if st.cfg.Growth == TouchedGrowth && st.memory.Owned() == 0 {
-		need++ // it was alone, and no decode is possible with every block taken
+		spare = 1 // it was alone, and no decode is possible with every block taken
 	}
-	return need > st.memory.Usable() && !st.cfg.Strict
+	return st.outgrown(s, spare)
+}
+
+// outgrown reports whether prompt and tokens of s, beside so many spare blocks,
+// need more than there are.
+func (st *Stepper) outgrown(s *Sequence, spare int) bool {
+	return st.memory.Blocks(s.req.Prompt+s.generated)+spare > st.memory.Usable() && !st.cfg.Strict
 }
 
 // canTouch reports whether growth by need blocks may happen when the youngest

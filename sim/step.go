@@ -43,10 +43,10 @@ func (st *Stepper) begin() {
 		return
 	}
 	st.holding = false
-	// A pass that only takes away may make room for others.
-	flying := st.flying
-	for again := true; again && st.flying == flying && st.needsPlan(); {
-		again = st.pass()
+	// A pass that only takes away may make room for others. With steps in flight
+	// the next end is soon enough: who was preempted may get a token by then.
+	for again := true; again && st.needsPlan(); {
+		again = st.pass() && st.flying == 0
 	}
 	if !st.needsPlan() {
 		st.wakeAt = Never
@@ -124,7 +124,7 @@ func (st *Stepper) announce() (changed bool) {
 	changed = p.released
 	st.startPulls()
 	for _, s := range p.reserved {
-		if s.state != Running {
+		if s.state != Running && s.state != Swapped {
 			st.unreserve(s)
 		}
 	}

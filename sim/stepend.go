@@ -11,9 +11,10 @@ type touch uint8
 const (
 	touchFirst touch = 1 << iota
 	touchFinish
-	touchStop    // ended by an outcome before its length
-	touchPrompt  // its prompt is complete, and another replica samples its first token
-	touchHandoff // another replica decodes it
+	touchStop     // ended by an outcome before its length
+	touchPrompt   // its prompt is complete, and another replica samples its first token
+	touchHandoff  // another replica decodes it
+	touchOutgrown // it waits, and its tokens leave it no memory to go on
 )
 
 // finishStep ends the step in flight: tokens, gaps, ends of requests.
@@ -182,6 +183,10 @@ func (st *Stepper) announceTokens(s *Sequence) {
 	}
 	if done&touchHandoff != 0 {
 		st.hub.engine.handOver(s)
+	}
+	if done&touchOutgrown != 0 {
+		st.leave(s, Reject, RejectOutOfKV)
+		return
 	}
 	if done&touchFinish == 0 {
 		return

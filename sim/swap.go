@@ -20,12 +20,13 @@ func (p *Plan) Swap(s *Sequence) bool {
 	if p.all && s.pass.added != p.number && st.cohort.crossesNow(s) {
 		blocks--
 	}
+	blocks = max(blocks, st.memory.Blocks(s.Context())) // what it had when it was admitted in this pass came with its blocks
 	if st.cfg.HostBlocks == 0 || !st.host.Take(blocks) {
 		return p.refuse(RefusedHost)
 	}
 	p.takeBack(s)
 	st.release(s)
-	s.hostBlocks, s.drafts, s.pulled = blocks, 0, false
+	s.hostBlocks, s.drafts, s.pulled, s.remote = blocks, 0, false, 0
 	s.state = Swapped
 	s.preempted++
 	s.evictions++
