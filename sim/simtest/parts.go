@@ -81,6 +81,9 @@ var routers = map[string]sim.Router{
 	"most-free": routerFunc(func(_ sim.Query, loads []sim.Load) int {
 		return least(loads, func(l sim.Load) int { return 4*l.Waiting - l.FreeBlocks })
 	}),
+	"least-held": routerFunc(func(_ sim.Query, loads []sim.Load) int {
+		return least(loads, func(l sim.Load) int { return 8*l.Coming + l.Held })
+	}),
 	// No replica for one request in fourteen.
 	"by-id": routerFunc(func(q sim.Query, loads []sim.Load) int {
 		if q.ID%14 == 5 {
