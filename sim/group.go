@@ -48,9 +48,13 @@ func (e *engine) lookGroup(g *group) {
 }
 
 // startGroup lets an idle group begin its next step. While one of its replicas
-// pauses, all do.
+// pauses, all do. A pass may have freed blocks of a replica that had planned
+// before; if a step has begun it looks at its end.
 func (e *engine) startGroup(g *group) {
 	g.touched = false
+	if g.flying {
+		return
+	}
 	until := e.now
 	for _, m := range g.members {
 		if w := m.windows.at(e.now); w != nil && w.Pause {

@@ -2,13 +2,10 @@ package sim
 
 // settleIn is what an admission means to other replicas.
 func (st *Stepper) settleIn(s *Sequence) {
-	s.pulled = false
-	if s.remote > 0 { // computed here after all
-		s.remote = 0
-		if s.away != nil {
-			s.away.free()
-			s.away = nil
-		}
+	s.pulled, s.remote = false, 0
+	if s.away != nil && s.dest == nil { // computed here after all
+		s.away.free()
+		s.away = nil
 	}
 	if e := st.hub.engine; e != nil && st.cfg.Role == RolePrefill && e.net.link.Layers > 1 && s.dest == nil {
 		e.announce(s)
@@ -79,35 +76,25 @@ func (st *Stepper) endPrompt(s *Sequence) (tokens int) {
 // handOver moves s, whose prompt is complete, to the queue of the replica that
 // decodes it. Its blocks stay where they are until they have been pulled.
 func (e *engine) handOver(s *Sequence) {
-	from := s.home
+	from, to, early := s.home, s.dest, s.away
 	from.detach(s)
-	to := s.dest
 	if to == nil {
 		to = e.decoder(s)
 	}
-	if to == nil {
-		from.letGo(s, Reject)
+	var blocks blockSet // at its destination
+	if kind, reason := to.takeOver(s, &blocks); reason != "" {
+		from.letGo(s, kind)
 		from.publishLoad()
-		e.end(s, Reject, RejectNoRoute)
+		e.end(s, kind, reason)
 		return
 	}
-	if reason := to.refuses(&s.req); reason != "" {
-		from.letGo(s, Reject)
-		from.publishLoad()
-		e.end(s, Reject, reason)
-		return
-	}
-	source := from.openAccount(s.blockSet)
-	s.blockSet = blockSet{}
-	early := s.away
-	s.away = source
+	s.away = from.openAccount(s.blockSet)
 	if s.dest != nil {
 		to.forgetComing(s)
 	}
 	s.pass, s.state = passMarks{}, Remote
 	s.remote, s.computed = s.computed, 0
-	s.home = to
-	s.output, _ = s.req.length(to.limits.MaxModelLen)
+	s.home, s.blockSet = to, blocks
 	if c := s.clerk; c != nil {
 		c.LateTransfer = s.timeline.FirstToken != NoTime
 		next := phaseRoom
@@ -119,11 +106,6 @@ func (e *engine) handOver(s *Sequence) {
 	if early != nil {
 		s.blockSet = early.close()
 		s.state = Pulling
-	} else if reason := to.readChain(&s.blockSet, &s.req); reason != "" {
-		to.letGo(s, Reject)
-		from.publishLoad()
-		e.end(s, Reject, reason)
-		return
 	}
 	to.enqueue(s, false)
 	to.holding = false
@@ -133,4 +115,28 @@ func (e *engine) handOver(s *Sequence) {
 		e.net.handedOver(s)
 	}
 	e.look(to)
+}
+
+// takeOver readies s, whose prompt another replica has computed, for this one,
+// nil if there is none: its length, and its hashes in blocks, unless it has been
+// pulled. It returns how the request ends where it is, or no reason.
+func (st *Stepper) takeOver(s *Sequence, blocks *blockSet) (kind Kind, reason string) {
+	if st == nil {
+		return Reject, RejectNoRoute
+	}
+	if reason = st.refuses(&s.req); reason != "" {
+		return Reject, reason
+	}
+	if st.outgrown(s, 0, 0) {
+		return Reject, RejectOutOfKV
+	}
+	output, length := s.req.length(st.limits.MaxModelLen)
+	if s.generated >= output { // no room for a second token
+		return Finish, length
+	}
+	s.output = output
+	if s.away == nil {
+		reason = st.readChain(blocks, &s.req)
+	}
+	return Reject, reason
 }

@@ -199,7 +199,7 @@ func (p *Plan) AddDecodes() bool {
 	if need > st.memory.Free() || rows > fresh && !st.canTouch(need-freshNeed, p.lastNeed()) {
 		return p.refuse(RefusedMemory)
 	}
-	if st.hub.check {
+	if st.hub.check || p.all { // again, for those who have come back from the host
 		return p.addEachDecode()
 	}
 	need -= st.growDecodes(p)
@@ -340,10 +340,11 @@ func (p *Plan) Reject(s *Sequence, reason string) {
 }
 
 // Hold promises that the scheduler would plan the same decodes, and nothing
-// else, at every step end until a request arrives here, a transfer ends, one of those that
-// decode needs a block that is not free, or while another waits one ends or is
-// aborted, or the prefix cache changes. The engine then repeats the step
-// without asking. It is ignored if the plan holds prompt chunks.
+// else, at every step end until a request arrives here, a transfer ends, one of
+// those that decode needs a block that is not free, or while another waits one
+// ends or is aborted, here or on its way here, or the prefix cache changes. The
+// engine then repeats the step without asking. It is ignored if the plan holds
+// prompt chunks.
 func (p *Plan) Hold() { p.hold = true }
 
 // WakeAt asks for a pass at the first step end at or after t, or at t if the

@@ -122,11 +122,17 @@ func (st *Stepper) wanted() bool {
 // hopeless reports whether s, which was evicted, could not go on even alone with
 // so many tokens more than it has.
 func (st *Stepper) hopeless(s *Sequence, more int) bool {
-	need := st.memory.Blocks(s.req.Prompt + s.generated + more)
+	spare := 0
 	if st.cfg.Growth == TouchedGrowth && st.memory.Owned() == s.Blocks() {
-		need++ // it was alone, and no decode is possible with every block taken
+		spare = 1 // it was alone, and no decode is possible with every block taken
 	}
-	return need > st.memory.Usable() && !st.cfg.Strict
+	return st.outgrown(s, more, spare)
+}
+
+// outgrown reports whether prompt and tokens of s and so many more, beside spare
+// blocks, need more than there are.
+func (st *Stepper) outgrown(s *Sequence, more, spare int) bool {
+	return st.memory.Blocks(s.req.Prompt+s.generated+more)+spare > st.memory.Usable() && !st.cfg.Strict
 }
 
 // canTouch reports whether growth by need blocks may happen when the youngest

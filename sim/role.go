@@ -43,14 +43,18 @@ func (e *engine) changeRole(c RoleChange) {
 		return
 	}
 	st := &e.replicas[c.Replica]
+	if st.cfg.Role == c.Role && !st.load.Closed {
+		return
+	}
+	if c.Role == RolePrefill && st.cfg.InFlight > 1 {
+		e.fail(fmt.Errorf("sim: at %v Roles asks for %v on replica %d with InFlight %d", e.now, c.Role, c.Replica, st.cfg.InFlight))
+		return
+	}
+	st.next = c.Role
 	if st.load.Closed {
-		st.next = c.Role // it drains already
-		return
+		return // it drains already
 	}
-	if st.cfg.Role == c.Role {
-		return
-	}
-	st.load.Closed, st.next, st.closed = true, c.Role, e.now
+	st.load.Closed, st.closed = true, e.now
 	if prompts, decodes := e.open(); prompts == 0 || decodes == 0 {
 		e.fail(fmt.Errorf("sim: at %v Roles closes replica %d, and of those open %d take prompts and %d decode", e.now, c.Replica, prompts, decodes))
 		return

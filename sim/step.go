@@ -131,7 +131,7 @@ func (st *Stepper) announce() (changed bool) {
 	changed = p.released
 	st.startPulls()
 	for _, s := range p.reserved {
-		if s.state != Running {
+		if s.state != Running && s.state != Swapped {
 			st.unreserve(s)
 		}
 	}

@@ -15,13 +15,15 @@ func (p *Plan) Swap(s *Sequence) bool {
 	if s.home != st || s.state != Running {
 		panic(fmt.Sprintf("sim: Plan.Swap of sequence %d, which is %v", s.serial, s.state))
 	}
-	blocks := s.Blocks() // without what this pass has taken for it
+	// What this pass has taken for it comes back, but not the blocks of what a
+	// store had of it.
+	blocks := max(s.Blocks(), st.memory.Blocks(s.Context()))
 	if st.cfg.HostBlocks == 0 || !st.host.Take(blocks) {
 		return p.refuse(RefusedHost)
 	}
 	p.takeBack(s)
 	st.release(s)
-	s.hostBlocks, s.drafts, s.pulled = blocks, 0, false
+	s.hostBlocks, s.drafts, s.pulled, s.remote = blocks, 0, false, 0
 	s.state = Swapped
 	s.preempted++
 	s.evictions++

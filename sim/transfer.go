@@ -197,8 +197,9 @@ func (st *Stepper) letGo(s *Sequence, kind Kind) {
 	if s.away != nil {
 		s.away.free()
 	}
-	if s.dest != nil {
-		s.dest.forgetComing(s)
+	if to := s.dest; to != nil {
+		to.forgetComing(s)
+		to.freed()
 	}
 	st.memory.Give(st.memory.forget(&s.blockSet))
 	s.transferred = transferred{}

@@ -8,10 +8,11 @@ import (
 
 // Chaos is a scheduler that does whatever a plan allows, in any order: chunks
 // of any size, some decodes without the others, with some of their drafts,
-// evictions without need,
-// admissions out of order, reservations, retained memory, rejections (reason
-// "chaos"), padding, idle passes that only ask for a wake-up, and holds. It is
-// for tests of engines, observers and workloads; use one per replica.
+// evictions without need, to host memory too, admissions out of order,
+// transfers or prompts computed in spite of them, reservations, retained
+// memory, rejections (reason "chaos"), padding, other orders of its lists, idle
+// passes that only ask for a wake-up, and holds. It is for tests of engines,
+// observers and workloads; use one per replica.
 //
 // It always makes progress: a sequence that it has evicted a few times makes
 // it serve first come, first served until that one is done. What a pass does
@@ -80,6 +81,9 @@ func (c *Chaos) act() {
 		if c.one(3) && c.v.Running.Len() > 0 {
 			c.evict()
 		}
+		if c.one(8) {
+			c.shuffle()
+		}
 	case 3:
 		if c.one(4) && len(c.added) == 0 {
 			c.idle = true
@@ -91,6 +95,9 @@ func (c *Chaos) act() {
 		c.decodeAll()
 	case 11, 12, 13, 14:
 		c.chunks()
+	case 15:
+		c.swapIns()
+		c.fetch()
 	default:
 		c.admissions()
 	}
@@ -118,6 +125,9 @@ func (c *Chaos) evict() {
 			n--
 		}
 	}
+	if c.one(2) && c.swap(victim) {
+		return
+	}
 	c.preempt(victim)
 }
 
@@ -141,11 +151,17 @@ func (c *Chaos) decodeSome() {
 
 // decodeAll adds all decodes, mostly at the expense of others.
 func (c *Chaos) decodeAll() {
-	for !c.p.AddDecodes() {
+	for !c.addDecodes() {
 		if c.p.Refusal() != sim.RefusedMemory || c.one(4) {
 			return
 		}
 		c.evict()
+	}
+}
+
+func (c *Chaos) addDecodes() bool {
+	if !c.p.AddDecodes() {
+		return false
 	}
 	for s := range c.v.Running.All() {
 		if s.Pending() == 1 {
@@ -153,13 +169,14 @@ func (c *Chaos) decodeAll() {
 			c.idle = false
 		}
 	}
+	return true
 }
 
 // chunks goes on with prompts.
 func (c *Chaos) chunks() {
 	for s := range c.v.Running.All() {
 		n := min(s.Pending(), c.p.Room())
-		if s.Pending() == 1 || c.added[s.Serial()] || n == 0 || c.one(6) {
+		if s.Pending() == 1 || c.added[s.Serial()] || n < 1 || c.one(6) {
 			continue
 		}
 		if c.one(10) {
@@ -202,15 +219,20 @@ func (c *Chaos) progress() {
 		return
 	}
 	c.p.Release()
+	inFlight := false
 	for s := range c.v.Running.All() {
-		if c.add(s, 1) {
+		if s.Pending() > 0 && c.add(s, 1) {
 			return
 		}
+		inFlight = inFlight || s.Pending() < 1 || s.InFlight() > 0
+	}
+	if inFlight {
+		return
 	}
 	for c.v.Running.Len() > 0 {
 		c.preempt(c.v.Running.Last())
 	}
-	c.admitInTurn()
+	c.begin()
 	// Reservations of this pass may have left the head of the queue no block;
 	// those who made them can begin with one token.
 	for s := range c.v.Waiting.All() {
@@ -222,8 +244,10 @@ func (c *Chaos) progress() {
 }
 
 func (c *Chaos) someoneIsWorn() bool {
-	if s := c.v.Waiting.First(); s != nil && s.Preemptions() >= worn {
-		return true
+	for _, l := range []sim.List{c.v.Waiting, c.v.Swapped} {
+		if s := l.First(); s != nil && s.Preemptions() >= worn {
+			return true
+		}
 	}
 	for s := range c.v.Running.All() {
 		if s.Preemptions() >= worn {
@@ -236,19 +260,49 @@ func (c *Chaos) someoneIsWorn() bool {
 // calm serves the running sequences in order, and admits when none is left.
 func (c *Chaos) calm() {
 	c.p.Release()
+	evicted := false
 	for s := range c.v.Running.All() {
-		for s.State() == sim.Running && !c.added[s.Serial()] {
+		for s.State() == sim.Running && !c.added[s.Serial()] && s.Pending() > 0 {
 			n := min(s.Pending(), c.p.Room())
 			if n == 0 {
 				return
 			}
-			if !c.add(s, n) {
-				c.preempt(c.v.Running.Last())
+			if c.add(s, n) {
+				continue
 			}
+			last := c.v.Running.Last()
+			if last == s && s.InFlight() > 0 {
+				return // its token would be lost
+			}
+			c.preempt(last)
+			evicted = true
 		}
 	}
+	switch {
+	case c.v.Running.Len() > 0:
+	case evicted: // the memory that is left may be wanted elsewhere
+		c.fetchInTurn()
+	default:
+		c.begin()
+	}
+}
+
+// begin admits when nothing runs: first those who have blocks already, since
+// others wait for these.
+func (c *Chaos) begin() {
+	for s := range c.v.Swapped.All() {
+		if n := min(s.Pending(), c.p.Room()); n == 0 || c.p.SwapIn(s) && !c.add(s, n) {
+			break
+		}
+	}
+	for s := range c.v.Waiting.All() {
+		if n := min(s.Pending(), c.p.Room()); s.Blocks() > 0 && n > 0 {
+			c.add(s, n)
+		}
+	}
+	c.admitInTurn()
 	if len(c.added) == 0 {
-		c.admitInTurn()
+		c.fetchInTurn()
 	}
 }
 

@@ -8,10 +8,6 @@ import (
 	"servesim/sim/simtest"
 )
 
-// moves are the kinds of events of replicas that are not all alike, which
-// scenarios do not have.
-var moves = map[sim.Kind]bool{sim.Handoff: true, sim.Pull: true, sim.Pulled: true, sim.Drain: true, sim.Open: true}
-
 // features counts what happens in a set of runs.
 type features struct {
 	kinds                  map[sim.Kind]int
@@ -73,35 +69,45 @@ func (f *features) drafts(e sim.Event) {
 	}
 }
 
+// underChaos runs a scenario with a Chaos of its own for every replica.
+func underChaos(t *testing.T, s simtest.Scenario, f *features) {
+	t.Helper()
+	replicas := uint64(0)
+	cfg := s.Config(func() sim.Scheduler {
+		replicas++
+		return &simtest.Chaos{Seed: s.Seed<<8 + replicas}
+	})
+	laws := &simtest.Laws{Config: cfg}
+	if s.Deployments {
+		cfg.Check = true
+	} else {
+		cfg.Observers = []sim.Observer{laws}
+	}
+	if s.Seed < simtest.Scenarios {
+		cfg.Observers = append(cfg.Observers, f)
+	}
+	res, err := sim.Run(context.Background(), cfg, s.Requests())
+	if err == nil && !s.Deployments {
+		err = laws.Check(res)
+	}
+	if err != nil {
+		t.Fatalf("%v\nin %v", err, s)
+	}
+	if res.Unfinished > 0 && s.Seed < simtest.Scenarios {
+		f.cut++
+	}
+}
+
 // Laws hold when a scheduler does whatever it may.
 func TestLawsHoldUnderChaos(t *testing.T) {
 	f := &features{kinds: map[sim.Kind]int{}, reasons: map[string]int{}}
 	for seed := range scenarios(t, 600) {
-		s := simtest.Scenario{Seed: seed}
-		replicas := uint64(0)
-		cfg := s.Config(func() sim.Scheduler {
-			replicas++
-			return &simtest.Chaos{Seed: seed<<8 + replicas}
-		})
-		laws := &simtest.Laws{Config: cfg}
-		cfg.Observers = []sim.Observer{laws}
-		if seed < simtest.Scenarios {
-			cfg.Observers = append(cfg.Observers, f)
-		}
-		res, err := sim.Run(context.Background(), cfg, s.Requests())
-		if err == nil {
-			err = laws.Check(res)
-		}
-		if err != nil {
-			t.Fatalf("%v\nin %v", err, s)
-		}
-		if res.Unfinished > 0 && seed < simtest.Scenarios {
-			f.cut++
-		}
+		underChaos(t, simtest.Scenario{Seed: seed}, f)
+		underChaos(t, simtest.Scenario{Seed: seed, Deployments: true}, f)
 	}
 	// TestScheduler means little if its scenarios do not reach everything.
 	for kind := sim.Arrive; kind <= sim.End; kind++ {
-		if f.kinds[kind] == 0 && !moves[kind] {
+		if f.kinds[kind] == 0 {
 			t.Errorf("no %v in any run", kind)
 		}
 	}

@@ -1,130 +1,298 @@
 package simtest
 
 import (
-	"math/bits"
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"time"
 
 	"servesim/sim"
-	"servesim/sim/kv"
 )
 
-// The parts that scenarios are made of. All of them are pure, so that one
-// value serves every run.
-
-// cost returns one of a few step times in whole nanoseconds: constant ones, so
-// that steps of several replicas end at the same instant, and others.
-func cost(kind int) sim.CostModel {
-	return sim.CostFunc(func(b sim.Batch) time.Duration {
-		switch kind % 4 {
-		case 0:
-			return 10 * time.Microsecond
-		case 1:
-			return time.Duration(4_000 + 3_000*len(b.Prefills) + 500*b.Decodes)
-		}
-		n := 5_000 + 40*b.Decodes + 3*b.Context + 700*b.PrefillTokens() + 11*b.Padding.Rows + 13*b.Padding.PromptTokens
-		for _, c := range b.Prefills {
-			n += 2 * c.Context
-		}
-		return time.Duration(n)
-	})
+// deployment is what Scenario draws beside plain replicas.
+type deployment struct {
+	link       *sim.Link
+	windows    []sim.Window
+	short      int  // prompts that those who decode take from the front door
+	moves      bool // replicas change roles
+	switchCost time.Duration
+	handoff    string // router
 }
 
-type drafterFunc func(id, index, drafts int) int
-
-func (f drafterFunc) Accept(q sim.Query, index, drafts int) int { return f(q.ID, index, drafts) }
-
-// drafters say how many drafts are right, by name.
-var drafters = map[string]sim.Drafter{
-	"none": drafterFunc(func(_, _, _ int) int { return 0 }),
-	"all":  drafterFunc(func(_, _, drafts int) int { return drafts }),
-	"half": drafterFunc(func(id, index, drafts int) int { return (id*7 + index*3) % (drafts + 1) }),
-	// Each further one is right half as often.
-	"falling": drafterFunc(func(id, index, drafts int) int {
-		return min(bits.TrailingZeros(uint(id*5+index*3)), drafts)
-	}),
-	// All or nothing, by the request and how far it is.
-	"uneven": drafterFunc(func(id, index, drafts int) int { return drafts * ((id + index/8) % 2) }),
+// drawDeployment gives replicas what not every scheduler can live with: roles,
+// memory on the host, several steps in flight, company in their steps, and
+// stores. Links and windows go with them.
+func (d *layout) drawDeployment(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	shape := rng.IntN(8)
+	apart := shape < 5
+	d.moves = shape == 3 || shape == 4
+	least := 1
+	if apart {
+		least = 2 + rng.IntN(2)
+	}
+	if d.moves {
+		least = 3 + rng.IntN(2)
+	}
+	for len(d.replicas) < least {
+		d.replicas = append(d.replicas, d.replicas[len(d.replicas)-1])
+	}
+	if apart {
+		d.drawRoles(rng)
+	}
+	for i := range d.replicas {
+		d.drawReplica(&d.replicas[i], rng)
+	}
+	if rng.IntN(4) == 0 {
+		d.drawGroups(rng)
+	}
+	d.drawWindows(rng)
+	d.limit()
 }
 
-// textTokens is the length of a text: of a session, with its answers.
-const textTokens = 160
-
-// text returns the hash chain of a text that begins with so many tokens of a
-// shared one and goes on by itself, in blocks of that many tokens.
-func text(shared, sharedTokens, own, block int) []kv.Hash {
-	tokens := make([]int, textTokens)
-	for i := range tokens {
-		if tokens[i] = 1000*shared + i; i >= sharedTokens {
-			tokens[i] = 1_000_000 + own
+// drawRoles makes some replicas compute prompts and others decode them.
+func (d *layout) drawRoles(rng *rand.Rand) {
+	prefills := 1 + rng.IntN(len(d.replicas)-1)
+	side := sim.FirstTokenSide(rng.IntN(2))
+	for i := range d.replicas {
+		r := &d.replicas[i]
+		r.FirstToken = side
+		switch {
+		case i < prefills:
+			r.Role, r.Drafts, r.Drafter = sim.RolePrefill, 0, nil
+		case i == len(d.replicas)-1 || rng.IntN(4) > 0:
+			r.Role = sim.RoleDecode
 		}
 	}
-	return kv.HashTokens(nil, tokens, block, "")
+	d.link = &sim.Link{
+		TokenBytes: 1000, Bandwidth: 1e8 * float64(1+rng.IntN(200)),
+		Latency: time.Duration(rng.IntN(2) * rng.IntN(20_000)),
+		Layers:  []int{0, 0, 1, 2, 7}[rng.IntN(5)],
+	}
+	if rng.IntN(3) == 0 {
+		d.link.Fabric = d.link.Bandwidth * float64(1+rng.IntN(20)) / 10
+	}
+	d.handoff = []string{"least-loaded", "most-free", "by-id", "least-held"}[rng.IntN(4)]
+	d.short = rng.IntN(2) * rng.IntN(30)
+	d.switchCost = time.Duration(rng.IntN(2) * rng.IntN(60_000))
 }
 
-// orders are the orders of a waiting queue, by name.
-var orders = map[string]sim.Order{
-	"arrival":  nil,
-	"priority": sim.OrderFunc(func(a, b *sim.Sequence) bool { return a.Priority() < b.Priority() }),
-	"prompt":   sim.OrderFunc(func(a, b *sim.Sequence) bool { return a.Prompt() < b.Prompt() }),
-}
-
-type routerFunc func(q sim.Query, loads []sim.Load) int
-
-func (f routerFunc) Route(_ sim.Time, q sim.Query, loads []sim.Load) int { return f(q, loads) }
-
-// routers are the ways to pick a replica, by name. Between them they read
-// every field of a load.
-var routers = map[string]sim.Router{
-	"least-loaded": routerFunc(func(_ sim.Query, loads []sim.Load) int {
-		return least(loads, func(l sim.Load) int { return 64*(l.Waiting+l.Running) + l.PendingPrompt })
-	}),
-	"most-free": routerFunc(func(_ sim.Query, loads []sim.Load) int {
-		return least(loads, func(l sim.Load) int { return 4*l.Waiting - l.FreeBlocks })
-	}),
-	// No replica for one request in fourteen.
-	"by-id": routerFunc(func(q sim.Query, loads []sim.Load) int {
-		if q.ID%14 == 5 {
-			return -1
+// drawReplica draws what a replica has of its own.
+func (d *layout) drawReplica(r *sim.Replica, rng *rand.Rand) {
+	if rng.IntN(4) == 0 {
+		d.resize(r, rng)
+	}
+	if rng.IntN(3) == 0 {
+		r.Growth = sim.TouchedGrowth
+	}
+	if rng.IntN(5) == 0 {
+		r.Store = store{}
+	}
+	r.FreeAborted = rng.IntN(3) == 0
+	if rng.IntN(4) == 0 && r.Role != sim.RolePrefill && r.Drafts == 0 && !r.EagerSharing && !d.moves {
+		r.InFlight = 2 + rng.IntN(3)
+		r.Async = sim.Async(rng.IntN(3))
+		if rng.IntN(2) == 0 {
+			r.CostModel = staged{r.CostModel, time.Duration(rng.IntN(8_000)), 1 + rng.IntN(4)}
 		}
-		return q.ID % len(loads)
-	}),
+		return
+	}
+	if rng.IntN(2) == 0 && r.KVBlocks > 0 && !r.PrefixCache {
+		r.HostBlocks = 1 + rng.IntN(2*r.KVBlocks)
+	}
 }
 
-func least(loads []sim.Load, load func(sim.Load) int) int {
-	best := 0
+// resize gives a replica blocks of another size, and memory and a model's limit
+// a little larger or smaller.
+func (d *layout) resize(r *sim.Replica, rng *rand.Rand) {
+	tokens := (r.KVBlocks - r.ReservedBlocks) * r.BlockTokens
+	r.BlockTokens = 1 + rng.IntN(16)
+	if r.KVBlocks > 0 {
+		r.KVBlocks = max(1, (tokens+rng.IntN(80)-30)/r.BlockTokens) + r.ReservedBlocks
+	}
+	if r.MaxModelLen > 0 && rng.IntN(2) == 0 {
+		r.MaxModelLen = max(1, r.MaxModelLen+rng.IntN(40)-30)
+	}
+}
+
+// drawGroups lets some replicas step together.
+func (d *layout) drawGroups(rng *rand.Rand) {
+	cost := sim.CostModel(cost(rng.IntN(4)))
+	if rng.IntN(2) == 0 {
+		cost = together{cost}
+	}
+	for i := range d.replicas {
+		if r := &d.replicas[i]; r.InFlight < 2 {
+			if r.Group = rng.IntN(3); r.Group > 0 {
+				r.CostModel = cost
+			}
+		}
+	}
+}
+
+// drawWindows slows and stops replicas and their links for a while.
+func (d *layout) drawWindows(rng *rand.Rand) {
+	for i := -1; i < len(d.replicas); i++ {
+		for _, link := range []bool{false, true} {
+			if link && d.link == nil || !link && i < 0 || rng.IntN(5) > 0 {
+				continue
+			}
+			at := sim.Time(0)
+			for range 1 + rng.IntN(3) {
+				w := sim.Window{Replica: i, Link: link, From: at.Add(time.Duration(rng.IntN(400_000)))}
+				w.To = w.From.Add(time.Duration(1 + rng.IntN(200_000)))
+				if at = w.To; rng.IntN(3) == 0 {
+					w.Pause = true
+				} else {
+					w.Factor = float64(1+rng.IntN(16)) / 4
+				}
+				d.windows = append(d.windows, w)
+			}
+		}
+	}
+}
+
+// limit notes the smallest cache and limit of all replicas, and lets those be
+// strict that can serve every request.
+func (d *layout) limit() {
+	d.usableTokens, d.maxModelLen = 0, 0
+	for _, r := range d.replicas {
+		if n := (r.KVBlocks - r.ReservedBlocks) * r.BlockTokens; n > 0 && (d.usableTokens == 0 || n < d.usableTokens) {
+			d.usableTokens = n
+		}
+		if n := r.MaxModelLen; n > 0 && (d.maxModelLen == 0 || n < d.maxModelLen) {
+			d.maxModelLen = n
+		}
+	}
+	for i := range d.replicas {
+		r := &d.replicas[i]
+		fits := r.KVBlocks == 0 || r.MaxModelLen > 0 && r.MaxModelLen <= (r.KVBlocks-r.ReservedBlocks)*r.BlockTokens
+		r.Strict = fits && r.Growth == sim.ExactGrowth
+	}
+}
+
+// apply puts the deployment into cfg.
+func (d *deployment) apply(cfg *sim.Config, router sim.Router, seed uint64) {
+	cfg.Windows = d.windows
+	if d.link == nil {
+		return
+	}
+	cfg.Link = d.link
+	cfg.Router = pool{router: router, short: d.short}
+	cfg.Handoff = pool{router: routers[d.handoff], decodes: true}
+	if d.moves {
+		cfg.SwitchCost = d.switchCost
+		cfg.Roles = &mover{rng: rand.New(rand.NewPCG(seed, 6)), left: 40}
+	}
+}
+
+// describe says what the deployment adds to a scenario.
+func (d *deployment) describe(b *strings.Builder) {
+	if l := d.link; l != nil {
+		fmt.Fprintf(b, "\n  link of %g B/s, fabric %g, latency %v, %d layers, %d B a token; handoff %s", l.Bandwidth, l.Fabric, l.Latency, l.Layers, l.TokenBytes, d.handoff)
+		if d.short > 0 {
+			fmt.Fprintf(b, ", prompts to %d stay", d.short)
+		}
+	}
+	if d.moves {
+		fmt.Fprintf(b, "; roles change for %v", d.switchCost)
+	}
+	for _, w := range d.windows {
+		fmt.Fprintf(b, "\n  window %+v", w)
+	}
+}
+
+// describeRole says what a replica of a deployment has of its own.
+func describeRole(b *strings.Builder, r *sim.Replica) {
+	fmt.Fprintf(b, ", Role %v (FirstToken %d), HostBlocks %d, InFlight %d (Async %d), Group %d, Growth %d, Store %t, Strict %t, FreeAborted %t",
+		r.Role, r.FirstToken, r.HostBlocks, r.InFlight, r.Async, r.Group, r.Growth, r.Store != nil, r.Strict, r.FreeAborted)
+}
+
+// pool lets a router choose among the open replicas that take prompts, or
+// decode.
+type pool struct {
+	router  sim.Router
+	decodes bool
+	short   int // prompts up to here may go to those that only decode
+}
+
+func (p pool) Route(now sim.Time, q sim.Query, loads []sim.Load) int {
+	var in []sim.Load
+	for _, l := range loads {
+		switch {
+		case l.Closed, p.decodes && l.Role == sim.RolePrefill:
+		case !p.decodes && l.Role == sim.RoleDecode && q.Prompt > p.short:
+		default:
+			in = append(in, l)
+		}
+	}
+	if len(in) == 0 {
+		return -1
+	}
+	i := p.router.Route(now, q, in)
+	if i < 0 {
+		return -1
+	}
+	return in[i].Replica
+}
+
+// mover moves replicas between roles without a plan, but so that some are open
+// for everything.
+type mover struct {
+	rng  *rand.Rand
+	left int // changes
+}
+
+func (m *mover) Control(now sim.Time, loads []sim.Load) (changes []sim.RoleChange, next sim.Time) {
+	if m.left == 0 {
+		return nil, sim.Never
+	}
+	m.left--
+	next = now.Add(time.Duration(1 + m.rng.IntN(100_000)))
+	c := sim.RoleChange{Replica: m.rng.IntN(len(loads)), Role: sim.Role(m.rng.IntN(3))}
+	prompts, decodes := 0, 0
 	for i, l := range loads {
-		if load(l) < load(loads[best]) {
-			best = i
+		if i != c.Replica && !l.Closed {
+			if l.Role != sim.RoleDecode {
+				prompts++
+			}
+			if l.Role != sim.RolePrefill {
+				decodes++
+			}
 		}
 	}
-	return best
+	if prompts == 0 || decodes == 0 {
+		return nil, next
+	}
+	return []sim.RoleChange{c}, next
 }
 
-// gate defers and rejects by the request's id.
-type gate struct{}
+// store has a part of some requests.
+type store struct{}
 
-func (gate) Admit(now sim.Time, q sim.Query, _ []sim.Load) sim.Decision {
-	switch {
-	case q.ID%11 == 3:
-		return sim.Decision{Reject: "gate"}
-	case q.ID%5 == 2 && now < q.Arrival.Add(20*time.Microsecond):
-		return sim.Decision{Until: now.Add(9 * time.Microsecond)}
-	}
-	return sim.Decision{}
+func (store) Match(q sim.Query, hit int) int { return max(0, (q.ID%4)*7-hit/2) }
+
+// staged is a cost model with host work and stages.
+type staged struct {
+	sim.CostModel
+	host   time.Duration
+	stages int
 }
 
-// nextTurn sends two more turns of a session for every third request, some of
-// them at once, whatever became of it.
-func nextTurn(c sim.Completion) []sim.Request {
-	r := c.Request
-	if r.ID%3 != 0 || r.ID >= 2000 {
-		return nil
+func (c staged) PipelineTime(b sim.Batch) (host, stage, total time.Duration) {
+	total = c.StepTime(b)
+	return c.host, total/time.Duration(c.stages) + 1, total
+}
+
+// together is a cost model of a group, in which all that is computed counts.
+type together struct{ sim.CostModel }
+
+func (c together) GroupTime(batches []sim.Batch) time.Duration {
+	var d time.Duration
+	for _, b := range batches {
+		if !b.Empty() {
+			d += c.StepTime(b)
+		}
 	}
-	r.ID += 1000
-	r.Prompt = min(r.Prompt+c.Output, 90)
-	r.Arrival = c.End.Add(time.Duration(r.ID%4) * 10 * time.Microsecond)
-	if c.Kind != sim.Finish {
-		r.Prompt = max(1, r.Prompt/2)
-	}
-	return []sim.Request{r}
+	return d
 }

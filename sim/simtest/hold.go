@@ -30,7 +30,7 @@ func (c *Chaos) promise() {
 	}
 	h := &c.hold
 	h.on, h.rows = true, c.rows
-	h.waiting, h.running = c.v.Waiting.Len(), c.v.Running.Len()
+	h.waiting, h.running = c.wanting(), c.v.Running.Len()
 	h.all = len(c.added) == decodes && c.p.AddDecodes()
 	clear(h.serials)
 	for serial := range c.added {
@@ -47,11 +47,12 @@ func (c *Chaos) promise() {
 // keepsHolding plans what it has promised, unless something ended the hold.
 func (c *Chaos) keepsHolding() bool {
 	h := &c.hold
-	same := c.v.Waiting.Len() == 0 || c.v.Waiting.Len() == h.waiting && c.v.Running.Len() == h.running
+	waiting := c.wanting()
+	same := waiting == 0 || waiting == h.waiting && c.v.Running.Len() == h.running
 	if !same || c.v.Now >= h.until {
 		return false
 	}
-	if h.all && !c.p.AddDecodes() {
+	if h.all && !c.addDecodes() {
 		return false
 	}
 	n := 0
@@ -59,7 +60,7 @@ func (c *Chaos) keepsHolding() bool {
 		if !h.serials[s.Serial()] {
 			continue
 		}
-		if !h.all && !c.p.Add(s, 1) {
+		if !h.all && (s.Pending() != 1 || !c.p.Add(s, 1)) {
 			return false
 		}
 		c.added[s.Serial()] = true
@@ -74,4 +75,9 @@ func (c *Chaos) keepsHolding() bool {
 	}
 	c.p.Hold()
 	return true
+}
+
+// wanting returns how many wait for what those who run have.
+func (c *Chaos) wanting() int {
+	return c.v.Waiting.Len() + c.v.Swapped.Len() + c.v.Remote.Len() + c.v.Coming.Len()
 }

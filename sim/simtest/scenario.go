@@ -21,7 +21,14 @@ import (
 // everything is over, one more request per replica comes, which takes the
 // whole KV cache: it shows memory that was never given back. Every eighth
 // scenario is cut by sim.Config.Until instead.
-type Scenario struct{ Seed uint64 }
+type Scenario struct {
+	Seed uint64
+	// Deployments draws also what a scheduler must know of: prefill and decode
+	// replicas with a link between them, changes of role, host memory, several
+	// steps in flight; and what it need not: groups that step together, stores
+	// behind prefix caches, windows, blocks of different sizes.
+	Deployments bool
+}
 
 // layout is what Scenario draws for a deployment.
 type layout struct {
@@ -35,6 +42,7 @@ type layout struct {
 	requests     []sim.Request
 	maxModelLen  int
 	usableTokens int // of the smallest KV cache; 0 for no limit
+	deployment
 }
 
 // Config returns a fresh deployment with a scheduler of its own for every
@@ -59,6 +67,7 @@ func (s Scenario) Config(newScheduler func() sim.Scheduler) sim.Config {
 	if len(d.replicas) > 1 {
 		cfg.Router = routers[d.router]
 	}
+	d.apply(&cfg, routers[d.router], s.Seed)
 	if d.admission {
 		cfg.Admission = gate{}
 	}
@@ -84,7 +93,11 @@ func (s Scenario) Requests() iter.Seq2[sim.Request, error] {
 func (s Scenario) String() string {
 	d := s.draw()
 	var b strings.Builder
-	fmt.Fprintf(&b, "simtest.Scenario{Seed: %d}: %d requests, queue by %s", s.Seed, len(d.requests), d.order)
+	fmt.Fprintf(&b, "simtest.Scenario{Seed: %d", s.Seed)
+	if s.Deployments {
+		b.WriteString(", Deployments: true")
+	}
+	fmt.Fprintf(&b, "}: %d requests, queue by %s", len(d.requests), d.order)
 	if len(d.replicas) > 1 {
 		fmt.Fprintf(&b, ", router %s", d.router)
 	}
@@ -103,7 +116,11 @@ func (s Scenario) String() string {
 		if r.Drafts > 0 {
 			fmt.Fprintf(&b, " accepted %s", d.drafter)
 		}
+		if s.Deployments {
+			describeRole(&b, &r)
+		}
 	}
+	d.describe(&b)
 	return b.String()
 }
 
@@ -149,6 +166,9 @@ func (s Scenario) draw() *layout {
 		if r.KVBlocks > 0 && i%2 == 0 {
 			r.KVBlocks++
 		}
+	}
+	if s.Deployments {
+		d.drawDeployment(s.Seed)
 	}
 	d.admission = rng.IntN(5) == 0
 	d.sessions = rng.IntN(2) == 0
@@ -254,7 +274,11 @@ func (d *layout) fillCaches(at sim.Time) {
 	if d.maxModelLen > 0 {
 		prompt = min(prompt, d.maxModelLen)
 	}
+	output := 1
+	if d.link != nil && prompt > 1 { // the other side has a second token to give
+		prompt, output = prompt-1, 2
+	}
 	for i := range d.replicas {
-		d.requests = append(d.requests, sim.Request{ID: 1_000_000 + i, Arrival: at, Prompt: prompt, Output: 1})
+		d.requests = append(d.requests, sim.Request{ID: 1_000_000 + i, Arrival: at, Prompt: prompt, Output: output})
 	}
 }

@@ -25,7 +25,7 @@ const Scenarios = 48
 func TestScheduler(t testing.TB, newScheduler func() sim.Scheduler) {
 	t.Helper()
 	for seed := range uint64(Scenarios) {
-		if err := (Scenario{seed}).Run(newScheduler); err != nil {
+		if err := (Scenario{Seed: seed}).Run(newScheduler); err != nil {
 			t.Fatalf("%v", err)
 		}
 	}
