@@ -167,9 +167,28 @@ func TestWorkRatioOptions(t *testing.T) {
 		}
 	}
 
+	// Nine requests are too few, also with what has faded of others.
+	few := &scheduler.WorkRatio{PromptRate: 1000, TokenRate: 100}
+	arrivals(few, 9, 3000, 100)
+	for range 100 {
+		if got, _ := few.Control(0, loads); got != nil {
+			t.Errorf("nine requests: changes %v", got)
+		}
+	}
+	arrivals(few, 9, 3000, 100)
+	if got, _ := few.Control(0, loads); got != nil {
+		t.Errorf("nine requests, and nine long ago: changes %v", got)
+	}
+	arrivals(few, 2, 3000, 100)
+	if got, _ := few.Control(0, loads); len(got) != 1 {
+		t.Errorf("eleven requests within a second: changes %v", got)
+	}
+
 	// Without answers it does not know their length, and while one drains it waits.
 	ctl := &scheduler.WorkRatio{PromptRate: 1000, TokenRate: 100}
-	ctl.Observe(sim.Event{Kind: sim.Arrive, Prompt: 9000})
+	for range 20 {
+		ctl.Observe(sim.Event{Kind: sim.Arrive, Prompt: 9000})
+	}
 	if got, _ := ctl.Control(0, loads); got != nil {
 		t.Errorf("without answers: changes %v", got)
 	}
@@ -197,7 +216,7 @@ func TestWorkRatioWindow(t *testing.T) {
 		ctl := &scheduler.WorkRatio{PromptRate: 1000, TokenRate: 100, Window: c.window}
 		loads := pooled([]int{0, 0}, []int{0, 0})
 		look := func(prompt int) bool {
-			arrivals(ctl, 1, prompt, 100)
+			arrivals(ctl, 20, prompt, 100)
 			got, _ := ctl.Control(0, loads)
 			return len(got) > 0
 		}

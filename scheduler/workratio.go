@@ -14,7 +14,8 @@ import (
 // list it in sim.Config.Observers, as [Dynamic] does.
 //
 // It moves one replica at a time, that with the least to finish, and none while
-// another drains. Replicas of RoleBoth are left alone.
+// another drains or fewer than ten requests speak for it. Replicas of RoleBoth are
+// left alone.
 type WorkRatio struct {
 	// PromptRate is the number of prompt tokens that a prefill replica computes
 	// per second, TokenRate the number of output tokens that a decode replica
@@ -60,7 +61,7 @@ func (c *WorkRatio) Control(now sim.Time, loads []sim.Load) ([]sim.RoleChange, s
 	c.average(every)
 	p := countPools(loads, c.MinPrefill, c.MinDecode)
 	next := now.Add(every)
-	if p.draining || c.sum.completed == 0 || c.sum.arrived == 0 {
+	if p.draining || c.sum.completed == 0 || c.sum.arrived < fewest {
 		return nil, next
 	}
 	margin := c.Margin
@@ -76,6 +77,10 @@ func (c *WorkRatio) Control(now sim.Time, loads []sim.Load) ([]sim.RoleChange, s
 	}
 	return nil, next
 }
+
+// fewest is how many requests, those of the past counted as they fade, tell more
+// than chance does.
+const fewest = 10
 
 // average adds what is fresh to the sums and lets them fade: only their ratios
 // matter.

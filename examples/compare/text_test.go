@@ -39,7 +39,7 @@ func TestEightyColumns(t *testing.T) {
 		// Times of thousands of hours.
 		{[]string{"-requests", "3000", "-rate-scale", "1000", "-seeds", "2", "-max-seqs", "1", "-kv-blocks", "100000", "-slo-ttft", "123456789.123", "-slo-itl", "98765.4321"}, "TTFT 123456789.123 ms, gap 98765.4321 ms"},
 		{[]string{"-requests", "300", "-rate-scale", "1e5", "-replicas", "500", "-seeds", "3"}, "500 × 1 × H100"},
-		{[]string{"-requests", "300", "-rate-scale", "1e-5", "-seeds", "2"}, "e-05/s"},
+		{[]string{"-requests", "40", "-rate-scale", "1e-5", "-seeds", "2"}, "at 0.0001343/s"},
 		{[]string{"-workload", "voice", "-requests", "40", "-seeds", "1"}, "voice: Voice agents"},
 		{[]string{"-requests", "40", "-seeds", "1", "-schedulers", "dynamic", "-layer-wise", "-controller", "load-threshold", "-first-token", "decode"}, "layer by layer"},
 		{[]string{"-requests", "300", "-kv-blocks", "100", "-seeds", "2"}, "chunked: 1 rejected, out_of_kv"},

@@ -46,11 +46,12 @@ const legend = `  ms: mean of the requests above p95 TTFT; %: sum over the sum o
 
 func printTable(b *bytes.Buffer, results []result) {
 	row := func(name string, cell func(result) string) {
-		line := fmt.Sprintf("  %-14s", name)
+		var line strings.Builder
+		fmt.Fprintf(&line, "  %-14s", name)
 		for _, r := range results {
-			line += fmt.Sprintf("  %19s", cell(r))
+			fmt.Fprintf(&line, "  %19s", cell(r))
 		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	row("", func(r result) string { return r.Link })
 	row("port", func(r result) string { return fmt.Sprintf("%.4g GB/s", r.GBps) })
