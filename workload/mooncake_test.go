@@ -444,11 +444,13 @@ func FuzzMooncake(f *testing.F) {
 	} {
 		f.Add([]byte(s), false, int64(0), 512)
 		f.Add([]byte(s), true, int64(3e9), 1)
+		f.Add([]byte(s), true, int64(0), 0xf00f)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, sort bool, spread int64, block int) {
 		var counts workload.Counts
 		m := mooncake(string(data))
 		m.Sort, m.Spread, m.BlockTokens, m.Counts = sort, max(0, time.Duration(spread)), 1+(block&0xfff), &counts
+		m.LooseIDs, m.PartialIDs, m.NoPrefix, m.SkipMalformed = block&0x1000 > 0, block&0x2000 > 0, block&0x4000 > 0, block&0x8000 > 0
 		last, emitted := sim.Time(0), 0
 		ids := map[int]bool{}
 		failed := false
@@ -464,7 +466,8 @@ func FuzzMooncake(f *testing.F) {
 				continue
 			}
 			if q.Arrival < last || q.Prompt < 1 || q.Output < 1 || ids[q.ID] || q.ID >= counts.Read ||
-				q.PrefixBlock != m.BlockTokens || len(q.Prefix) != q.Prompt/m.BlockTokens {
+				!m.NoPrefix && q.PrefixBlock != m.BlockTokens || len(q.Prefix) > q.Prompt/m.BlockTokens+1 ||
+				block&0x7000 == 0 && len(q.Prefix) != q.Prompt/m.BlockTokens {
 				t.Fatalf("request %+v after %v, %+v", q, last, counts)
 			}
 			last = q.Arrival

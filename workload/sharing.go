@@ -60,71 +60,102 @@ type LimitedHits struct {
 // limit and ones of so many blocks would find. It holds each distinct block,
 // and 8 bytes per request. Prefixes in blocks of different sizes are an error.
 func DescribeSharing(requests iter.Seq2[sim.Request, error], cacheBlocks ...int) (Sharing, error) {
-	var s Sharing
-	var caches []*lruCache // the first is without limit
-	var found []float64
-	uses, roots := map[kv.Hash]int32{}, map[kv.Hash]bool{}
-	some, whole, tokens, hitTokens := 0, 0, 0, 0
+	for _, n := range cacheBlocks {
+		if n < 1 {
+			return Sharing{}, fmt.Errorf("workload: DescribeSharing with a cache of %d blocks", n)
+		}
+	}
+	c := sharing{sizes: cacheBlocks, uses: map[kv.Hash]int32{}, roots: map[kv.Hash]bool{}}
 	for q, err := range requests {
+		if err == nil {
+			err = c.add(&q)
+		}
 		if err != nil {
 			return Sharing{}, err
 		}
-		if q.Prompt < 1 || q.Prompt > maxTokens || len(q.Prefix) > 0 && q.PrefixBlock < 1 {
-			return Sharing{}, fmt.Errorf("workload: request %d has prompt %d, prefix in blocks of %d", q.ID, q.Prompt, q.PrefixBlock)
-		}
-		if s.BlockTokens == 0 && len(q.Prefix) > 0 {
-			s.BlockTokens = q.PrefixBlock
-			for _, n := range append([]int{math.MaxInt32}, cacheBlocks...) {
-				if n < 1 {
-					return Sharing{}, fmt.Errorf("workload: DescribeSharing with a cache of %d blocks", n)
-				}
-				caches = append(caches, &lruCache{cache: kv.NewCache(n, 0, s.BlockTokens)})
-			}
-		}
-		if len(q.Prefix) > 0 && q.PrefixBlock != s.BlockTokens {
-			return Sharing{}, fmt.Errorf("workload: request %d has a prefix in blocks of %d tokens, others have %d", q.ID, q.PrefixBlock, s.BlockTokens)
-		}
-		hit := 0
-		if len(q.Prefix) > 0 {
-			chain := q.Prefix[:min(len(q.Prefix), blocks(q.Prompt, q.PrefixBlock))]
-			for _, h := range chain {
-				uses[h]++
-			}
-			roots[chain[0]] = true
-			s.Blocks += len(chain)
-			for i, c := range caches {
-				n := c.replay(chain)
-				if i == 0 {
-					hit = min(n*q.PrefixBlock, q.Prompt)
-				}
-			}
-		}
-		tokens += q.Prompt
-		hitTokens += hit
-		if hit > 0 {
-			some++
-		}
-		if hit == q.Prompt {
-			whole++
-		}
-		found = append(found, float64(hit)/float64(q.Prompt))
 	}
-	n := float64(len(found))
-	s.Distinct, s.Roots = len(uses), len(roots)
-	s.TokenHits = orNaN(float64(hitTokens)/float64(tokens), tokens > 0)
-	s.AnyHit, s.WholeHit = orNaN(float64(some)/n, n > 0), orNaN(float64(whole)/n, n > 0)
-	s.foundShares(found)
-	s.reuse(uses)
-	s.BlockHits = Figure(math.NaN())
-	for i, c := range caches {
-		hits := orNaN(float64(c.hits)/float64(s.Blocks), s.Blocks > 0)
+	return c.figures(), nil
+}
+
+// sharing collects a Sharing.
+type sharing struct {
+	sizes  []int       // blocks of limited caches
+	caches []*lruCache // the first is without limit; none before the first prefix
+	block  int
+	blocks int
+	uses   map[kv.Hash]int32 // requests that have a block
+	roots  map[kv.Hash]bool
+
+	found             []float64 // shares of the prompts
+	some, whole       int       // requests
+	tokens, hitTokens int
+}
+
+func (c *sharing) add(q *sim.Request) error {
+	switch {
+	case q.Prompt < 1 || q.Prompt > maxTokens || len(q.Prefix) > 0 && q.PrefixBlock < 1:
+		return fmt.Errorf("workload: request %d has prompt %d, prefix in blocks of %d", q.ID, q.Prompt, q.PrefixBlock)
+	case c.block == 0 && len(q.Prefix) > 0:
+		c.block = q.PrefixBlock
+		for _, n := range append([]int{math.MaxInt32}, c.sizes...) {
+			c.caches = append(c.caches, &lruCache{cache: kv.NewCache(n, 0, c.block)})
+		}
+	case len(q.Prefix) > 0 && q.PrefixBlock != c.block:
+		return fmt.Errorf("workload: request %d has a prefix in blocks of %d tokens, others have %d", q.ID, q.PrefixBlock, c.block)
+	}
+	hit := c.replay(q)
+	c.tokens += q.Prompt
+	c.hitTokens += hit
+	if hit > 0 {
+		c.some++
+	}
+	if hit == q.Prompt {
+		c.whole++
+	}
+	c.found = append(c.found, float64(hit)/float64(q.Prompt))
+	return nil
+}
+
+// replay returns how many tokens of a prompt have been seen.
+func (c *sharing) replay(q *sim.Request) (hit int) {
+	if len(q.Prefix) == 0 {
+		return 0
+	}
+	chain := q.Prefix[:min(len(q.Prefix), blocks(q.Prompt, q.PrefixBlock))]
+	for _, h := range chain {
+		c.uses[h]++
+	}
+	c.roots[chain[0]] = true
+	c.blocks += len(chain)
+	for i, cache := range c.caches {
+		n := cache.replay(chain)
+		if i == 0 {
+			hit = min(n*q.PrefixBlock, q.Prompt)
+		}
+	}
+	return hit
+}
+
+func (c *sharing) figures() Sharing {
+	n := float64(len(c.found))
+	s := Sharing{
+		BlockTokens: c.block, Blocks: c.blocks, Distinct: len(c.uses), Roots: len(c.roots),
+		BlockHits: Figure(math.NaN()),
+		TokenHits: orNaN(float64(c.hitTokens)/float64(c.tokens), c.tokens > 0),
+		AnyHit:    orNaN(float64(c.some)/n, n > 0),
+		WholeHit:  orNaN(float64(c.whole)/n, n > 0),
+	}
+	s.foundShares(c.found)
+	s.reuse(c.uses)
+	for i, cache := range c.caches {
+		hits := Figure(float64(cache.hits) / float64(c.blocks)) // a cache has seen blocks
 		if i == 0 {
 			s.BlockHits = hits
 		} else {
-			s.Limited = append(s.Limited, LimitedHits{cacheBlocks[i-1], hits})
+			s.Limited = append(s.Limited, LimitedHits{c.sizes[i-1], hits})
 		}
 	}
-	return s, nil
+	return s
 }
 
 // foundShares sets the figures over requests.

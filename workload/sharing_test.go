@@ -65,11 +65,13 @@ func TestSharingErrors(t *testing.T) {
 		"broken": func(yield func(sim.Request, error) bool) { yield(one, broken) },
 		"workload: request 0 has prompt 0, prefix in blocks of 0": workload.FromSlice([]sim.Request{{}}),
 		"workload: request 0 has prompt 1, prefix in blocks of 0": workload.FromSlice([]sim.Request{{Prompt: 1, Prefix: []kv.Hash{1}}}),
-		"workload: DescribeSharing with a cache of 0 blocks":      workload.FromSlice([]sim.Request{one}),
 	} {
-		if _, err := workload.DescribeSharing(requests, 5, 0); errText(err) != want {
+		if _, err := workload.DescribeSharing(requests, 5); errText(err) != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
+	}
+	if _, err := workload.DescribeSharing(workload.FromSlice([]sim.Request{one}), 5, 0); errText(err) != "workload: DescribeSharing with a cache of 0 blocks" {
+		t.Errorf("a cache of no blocks: %v", err)
 	}
 	if _, err := workload.DescribeSharing(workload.FromSlice([]sim.Request{one, other})); errText(err) != "workload: request 3 has a prefix in blocks of 8 tokens, others have 16" {
 		t.Errorf("blocks of two sizes: %v", err)

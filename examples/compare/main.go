@@ -21,6 +21,8 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+
+	"servesim/examples/internal/terminal"
 )
 
 func main() {
@@ -218,15 +220,6 @@ func wrapped(names []string) string {
 
 // reporter shows which run is under way if stderr is a terminal.
 func reporter(stderr io.Writer) (p progress, done func()) {
-	f, ok := stderr.(*os.File)
-	if ok {
-		info, err := f.Stat()
-		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	if !ok {
-		return func(string, int, int) {}, func() {}
-	}
-	const clear = "\r\x1b[K"
-	return func(s string, seed, seeds int) { fmt.Fprintf(f, "%s%s, run %d of %d", clear, s, seed, seeds) },
-		func() { fmt.Fprint(f, clear) }
+	show, done := terminal.Status(stderr)
+	return func(s string, seed, seeds int) { show(fmt.Sprintf("%s, run %d of %d", s, seed, seeds)) }, done
 }

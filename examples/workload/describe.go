@@ -149,7 +149,7 @@ func (o *options) watch(ctx context.Context, what string, requests iter.Seq2[sim
 				return
 			}
 			if n++; n%100_000 == 0 {
-				o.progress(what, n)
+				o.show(fmt.Sprintf("%s, %d rows", what, n))
 			}
 		}
 	}

@@ -207,7 +207,7 @@ func checkFigures(t *testing.T, want facts, words []string, args ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.progress = func(string, int) {}
+	o.show = func(string) {}
 	out, err := describe(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)

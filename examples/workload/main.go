@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"servesim/examples/internal/terminal"
 )
 
 func main() {
@@ -67,7 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	o.progress, o.done = reporter(stderr)
+	o.show, o.done = terminal.Status(stderr)
 	defer o.done()
 	if args[0] == "convert" {
 		return convert(ctx, o, stdout, stderr)
@@ -121,9 +123,9 @@ type options struct {
 	wholeMillis bool
 	lossy       bool
 
-	set      []string // names of the flags that were set
-	progress func(what string, rows int)
-	done     func()
+	set  []string // names of the flags that were set
+	show func(text string)
+	done func()
 }
 
 // parse reads the command line behind the command. Help goes to messages.
@@ -241,19 +243,4 @@ func (o *options) setCacheBlocks(s string) error {
 func wrapNames(names []string) string {
 	half := (len(names) + 1) / 2
 	return strings.Join(names[:half], ", ") + ",\n" + strings.Join(names[half:], ", ")
-}
-
-// reporter shows how far a pass over the file is if stderr is a terminal.
-func reporter(stderr io.Writer) (progress func(what string, rows int), done func()) {
-	f, ok := stderr.(*os.File)
-	if ok {
-		info, err := f.Stat()
-		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	if !ok {
-		return func(string, int) {}, func() {}
-	}
-	const clear = "\r\x1b[K"
-	return func(what string, rows int) { fmt.Fprintf(f, "%s%s, %d rows", clear, what, rows) },
-		func() { fmt.Fprint(f, clear) }
 }
