@@ -289,16 +289,12 @@ func search(form Form, samples []Sample, start []float64) ([]float64, error) {
 		Converger: &optimize.FunctionConverge{Relative: 1e-7, Iterations: 5},
 	}
 	best, lowest := slices.Clone(u), at(u)
-	for _, method := range []optimize.Method{&optimize.BFGS{}, &optimize.NelderMead{}} {
-		// A line search that cannot go on is no failure: the best point so
-		// far counts.
-		if r, err := optimize.Minimize(problem, best, settings, method); r != nil && r.F < lowest {
-			best, lowest = slices.Clone(r.X), r.F
-		} else if r == nil {
-			return nil, fmt.Errorf("costmodel: fitting %s: %w", form.Name, err)
-		}
-		settings = &optimize.Settings{MajorIterations: 60 * len(u),
-			Converger: &optimize.FunctionConverge{Relative: 1e-6, Iterations: 20 * len(u)}}
+	r, err := optimize.Minimize(problem, best, settings, &optimize.BFGS{})
+	switch {
+	case r == nil:
+		return nil, fmt.Errorf("costmodel: fitting %s: %w", form.Name, err)
+	case r.F < lowest: // a line search that cannot go on has found a minimum all the same
+		best = slices.Clone(r.X)
 	}
 	for i, p := range form.Parameters {
 		value[i] = p.bounded(best[i])

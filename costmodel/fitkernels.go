@@ -86,13 +86,15 @@ func KernelForm(g GPU) Form {
 	}
 }
 
-// MatrixForm is the time of a product (m × k)·(k × n) in BF16:
+// MatrixForm is the time of a product (m × k)·(k × n) at a rate in FLOP per
+// second, with weights and activations of so many bytes a value and BF16
+// results:
 //
-//	floor + ‖ 2mnk/(compute·rate) + 2mn/(output·bandwidth), 2(mk + kn)/(memory·bandwidth), chain·k^exponent ‖
+//	floor + ‖ 2mnk/(compute·rate) + 2mn/(output·bandwidth), (B_a·mk + B_w·kn)/(memory·bandwidth), chain·k^exponent ‖
 //
 // The results are written behind the products, so that they add to them; the
 // chain is the loop of one tile over k, which splits of k shorten.
-func MatrixForm(g GPU) Form {
+func MatrixForm(rate, bandwidth, weight, activation float64) Form {
 	return Form{
 		Name:   "matrix product",
 		Inputs: []string{"m", "n", "k"},
@@ -104,11 +106,11 @@ func MatrixForm(g GPU) Form {
 			paramCache, paramSpeedup,
 		},
 		Seconds: func(p, x []float64) float64 {
-			in, out := 2*(x[0]*x[2]+x[2]*x[1]), 2*x[0]*x[1]
+			in, out := activation*x[0]*x[2]+weight*x[2]*x[1], bf16*x[0]*x[1]
 			near := inCache(in+out, p[7], p[8])
 			return p[0] + smoothMax(p[3],
-				2*x[0]*x[1]*x[2]/(p[1]*g.Rate)+near*out/(p[4]*g.Bandwidth),
-				near*in/(p[2]*g.Bandwidth),
+				2*x[0]*x[1]*x[2]/(p[1]*rate)+near*out/(p[4]*bandwidth),
+				near*in/(p[2]*bandwidth),
 				p[5]*math.Pow(x[2], p[6]))
 		},
 	}
@@ -283,6 +285,26 @@ func LayerForm(g GPU) Form {
 	f.Name = "layer without attention"
 	f.Parameters = []Parameter{startAt(paramFloor, 3e-5), paramCompute, paramMemory, paramNorm}
 	return f
+}
+
+// StepForm is the time of whole steps of one set-up, measured from outside:
+//
+//	floor + sequence·sequences + ‖ FLOPs/(compute·rate), bytes/(memory·bandwidth) ‖
+//
+// The floor holds the host's part.
+func StepForm(g GPU) Form {
+	return Form{
+		Name:   "step",
+		Inputs: []string{"FLOPs", "bytes", "sequences"},
+		Parameters: []Parameter{
+			{Name: "floor", Unit: "s", Start: 5e-3, Low: 1e-5, High: 0.5},
+			{Name: "sequence", Unit: "s", Start: 1e-4, Low: 0, High: 5e-3},
+			paramCompute, paramMemory, paramNorm,
+		},
+		Seconds: func(p, x []float64) float64 {
+			return p[0] + p[1]*x[2] + smoothMax(p[4], x[0]/(p[2]*g.Rate), x[1]/(p[3]*g.Bandwidth))
+		},
+	}
 }
 
 // HostForm is what a step of an engine takes beyond its kernels: step +
