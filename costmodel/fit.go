@@ -168,7 +168,11 @@ func (c *Calibration) crossValidate(best []float64) error {
 
 // Seconds predicts the time for inputs.
 func (c *Calibration) Seconds(inputs ...float64) float64 {
-	return c.Form.Seconds(c.Values(), inputs)
+	var x [maxParameters]float64
+	for i := range c.Coefficients {
+		x[i] = c.Coefficients[i].Value
+	}
+	return c.Form.Seconds(x[:len(c.Coefficients)], inputs)
 }
 
 // Values returns the coefficients in the order of Form.Parameters.
@@ -188,17 +192,21 @@ func (c *Calibration) Test(samples []Sample) []float64 {
 // Without fits the same samples with one parameter at its Neutral value, to
 // see whether it earns its place. The result is not cross-validated.
 func (c *Calibration) Without(parameter string) (*Calibration, error) {
-	i := slices.IndexFunc(c.Form.Parameters, func(p Parameter) bool { return p.Name == parameter })
-	if i < 0 {
-		return nil, fmt.Errorf("costmodel: %s has no parameter %q", c.Form.Name, parameter)
+	form, err := c.Form.Without(parameter)
+	if err != nil {
+		return nil, err
 	}
-	return fit(c.Form.fix(i, c.Form.Parameters[i].Neutral), c.samples, c.From)
+	return fit(form, c.samples, c.From)
 }
 
-// fix returns the form with parameter i at a value.
-func (f Form) fix(i int, value float64) Form {
-	full := f.Seconds
-	f.Name += " without " + f.Parameters[i].Name
+// Without returns the form with one parameter at its Neutral value.
+func (f Form) Without(parameter string) (Form, error) {
+	i := slices.IndexFunc(f.Parameters, func(p Parameter) bool { return p.Name == parameter })
+	if i < 0 {
+		return Form{}, fmt.Errorf("costmodel: %s has no parameter %q", f.Name, parameter)
+	}
+	full, value := f.Seconds, f.Parameters[i].Neutral
+	f.Name += " without " + parameter
 	f.Parameters = slices.Delete(slices.Clone(f.Parameters), i, i+1)
 	f.Seconds = func(parameters, inputs []float64) float64 {
 		var all [maxParameters]float64
@@ -207,7 +215,7 @@ func (f Form) fix(i int, value float64) Form {
 		copy(all[i+1:], parameters[i:])
 		return full(all[:len(parameters)+1], inputs)
 	}
-	return f
+	return f, nil
 }
 
 // maxParameters bounds the parameters of a form, so that evaluation needs no

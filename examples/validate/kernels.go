@@ -169,9 +169,9 @@ type coefficient struct {
 // fitSamples is the number of samples that a fit looks at. Errors are of all.
 const fitSamples = 1500
 
-// fitKernels fits every operator to every GPU that data has kernels of. With
-// worth it also fits without each parameter.
-func fitKernels(data, only string, worth bool) ([]*fitted, error) {
+// fitKernels fits operators to every GPU that data has kernels of, or to one.
+// With worth it also fits without each parameter.
+func fitKernels(data, only string, worth bool, operators ...operator) ([]*fitted, error) {
 	type job struct {
 		op   operator
 		path string

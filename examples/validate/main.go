@@ -3,27 +3,27 @@ package main
 import (
 	"fmt"
 	"os"
-	"time"
 )
 
 func main() {
-	t := time.Now()
-	fs, err := fitKernels("/work/shared/measured", os.Args[1], len(os.Args) > 2)
+	rs, err := reportRuns(options{data: "/work/shared/measured"})
 	if err != nil {
 		fmt.Println(err)
+		os.Exit(1)
 	}
-	for _, f := range fs {
-		fmt.Printf("%-14s %-18s held %v target %.0f met %v\n   fit %v cross %v\n   roof %v\n   table %v\n", f.GPU, f.Operator, f.Held, 100*f.Target, f.Met, f.Fitted, f.Cross, f.Roofline, f.Table)
-		for _, v := range f.Values {
-			fmt.Printf("   %s=%.3g±%.1g", v.Name, v.Value, v.Error)
-			if v.AtBound {
-				fmt.Print("!")
+	for _, r := range rs {
+		fmt.Printf("%s %s %s %s blocks %d %s\n host %+v from %s (%v) own %+v\n pace %.3f bare %.3f A %.2f steps %d preempt %d series %+v\n", r.Run, r.Model, r.GPU, r.Device, r.Blocks, r.BlocksFrom, r.Host, r.HostFrom, r.HostFit, r.Residual, r.Pace, r.BarePace, r.Amplification, r.Steps, r.Preemptions, r.Series)
+		for i, f := range r.Figures {
+			p := 0.0
+			if f.Peer != nil {
+				p = *f.Peer
 			}
-			if v.Without != nil {
-				fmt.Printf("(%.1f)", 100**v.Without)
+			fmt.Printf("  %-18s %10.1f %10.1f %+6.1f%%  bare %+6.1f%% peer %+6.1f%%\n", f.Metric, f.Real, f.Simulated, 100*f.Error, 100*r.Bare[i].Error, 100*p)
+		}
+		for _, c := range r.Checks {
+			if !c.Met {
+				fmt.Printf("  MISSED %s %.1f%% > %.1f%%\n", c.Metric, 100*c.Error, 100*c.Limit)
 			}
 		}
-		fmt.Println()
 	}
-	fmt.Println(time.Since(t))
 }

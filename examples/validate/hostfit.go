@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+
+	"servesim/costmodel"
+)
+
+// fitHost finds the host's part of a step from runs: the time from a request's
+// first token to its last is the device's over its steps, plus step for each,
+// plus sequence for each sequence in them. Which steps a request lives in
+// depends on the host, so that it takes a few rounds.
+//
+// Runs of busy engines hardly tell step and sequence apart, so that step has to
+// earn its place: fitted on some of the runs, it must predict the others better.
+func fitHost(runs []*replay) (host, *costmodel.Calibration, error) {
+	simple, err := costmodel.HostForm().Without("step")
+	if err != nil {
+		return host{}, nil, err
+	}
+	var h host
+	var c *costmodel.Calibration
+	for range 3 {
+		samples, err := lives(runs, h)
+		if err != nil {
+			return h, nil, err
+		}
+		from := costmodel.Provenance{
+			Platform: "the GPUs of the runs", Formats: "BF16", Kernels: "vLLM " + runs[0].rec.meta.VLLM, Layout: "as in the runs",
+			Boundary: "a request's life from its first token to its last", Source: names(runs),
+		}
+		if c, err = costmodel.Fit(simple, samples, from); err != nil {
+			return h, nil, err
+		}
+		h = host{0, c.Coefficients[0].Value}
+		full, err := costmodel.Fit(costmodel.HostForm(), samples, from)
+		if err != nil {
+			return h, nil, err
+		}
+		if len(runs) > 1 && full.CrossValidated.MAPE < earns*c.CrossValidated.MAPE {
+			c, h = full, host{full.Coefficients[0].Value, full.Coefficients[1].Value}
+		}
+	}
+	return h, c, nil
+}
+
+// lives simulates the runs and returns the lives of their requests.
+func lives(runs []*replay, h host) ([]costmodel.Sample, error) {
+	var samples []costmodel.Sample
+	for _, r := range runs {
+		try := *r
+		try.host = h
+		past, err := try.run()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.rec.dir, err)
+		}
+		samples = append(samples, past.lives(r.rec)...)
+	}
+	return samples, nil
+}
+
+// earns is how much smaller the error with a parameter has to be.
+const earns = 0.9
+
+// lives are samples of HostForm: the recorded time of each request against
+// the steps of its simulated life.
+func (h *history) lives(rec *recording) []costmodel.Sample {
+	device, sequences := make([]float64, len(h.steps)+1), make([]float64, len(h.steps)+1)
+	for i, s := range h.steps {
+		most := 0
+		for _, n := range s.sequences {
+			most = max(most, n)
+		}
+		device[i+1], sequences[i+1] = device[i]+s.device, sequences[i]+float64(most)
+	}
+	var list []costmodel.Sample
+	for i, m := range rec.requests {
+		l := h.requests[i]
+		if m.Output < 2 || l.to < l.from {
+			continue
+		}
+		list = append(list, costmodel.Sample{
+			Name: rec.name + " " + m.ID, Group: rec.name, Seconds: m.Last - m.First,
+			Inputs: []float64{device[l.to+1] - device[l.from], float64(l.to - l.from + 1), sequences[l.to+1] - sequences[l.from]},
+		})
+	}
+	return list
+}
+
+func names(runs []*replay) string {
+	list := ""
+	for i, r := range runs {
+		if i > 0 {
+			list += ", "
+		}
+		list += r.rec.name
+	}
+	return list
+}
