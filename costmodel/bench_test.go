@@ -3,6 +3,7 @@
 package costmodel_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -32,15 +33,42 @@ func benchmarkStepTime(b *testing.B, model sim.CostModel) {
 }
 
 func BenchmarkTransformer(b *testing.B) {
-	setup, err := costmodel.NewSetup("Llama-3.1-8B", "H100")
-	if err != nil {
-		b.Fatal(err)
+	benchmarkStepTime(b, transformer(b, "Llama-3.1-8B", "H100"))
+}
+
+// A decode step of every kind of model: with windows there are two groups of
+// layers, a smooth maximum takes a root, and one with p other than 2 a few
+// logarithms.
+func BenchmarkDecode(b *testing.B) {
+	for name, s := range kinds(b) {
+		model := build(b, s)
+		b.Run(strings.ReplaceAll(name, " ", "-"), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				model.StepTime(benchmarkBatches[0].batch)
+			}
+		})
 	}
-	model, err := costmodel.NewTransformer(setup)
-	if err != nil {
-		b.Fatal(err)
+}
+
+func BenchmarkExplain(b *testing.B) {
+	model := transformer(b, "Llama-3.1-8B", "H100")
+	var operators []sim.Operator
+	b.ReportAllocs()
+	for b.Loop() {
+		operators = model.Explain(benchmarkBatches[0].batch, operators[:0])
 	}
-	benchmarkStepTime(b, model)
+}
+
+func BenchmarkNewTransformer(b *testing.B) {
+	s := kinds(b)
+	for _, name := range []string{"dense", "latent", "skewed"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				build(b, s[name])
+			}
+		})
+	}
 }
 
 func BenchmarkRoofline(b *testing.B) { benchmarkStepTime(b, teaching) }

@@ -7,21 +7,30 @@ type Op uint8
 
 // The classes, in the order of a Breakdown.
 const (
-	QKV              Op = iota // query, key and value projections
+	Embedding        Op = iota // lookup
+	QKV                        // query, key and value projections; with latent attention those to and from the latents
 	PrefillAttention           // scores and values of prompt chunks, KV written and read
 	DecodeAttention            // the same for decoding sequences
 	Output                     // output projection
-	GateUp                     // first two matrices of the feed-forward network
-	Down                       // its third
+	GateUp                     // first two matrices of the feed-forward network and of shared experts
+	Down                       // their third
+	Router                     // scores of the experts
+	Routed                     // routed experts
 	LMHead                     // logits, for sampled rows only
-	Elementwise                // embedding lookup, norms, residuals, rotary embedding, activation
+	Elementwise                // norms, residuals, rotary embedding, activation
 	AllReduce                  // between the GPUs of a tensor-parallel group
-	Host                       // Efficiency.Step and Efficiency.Sequence
+	Gather                     // of the logits of a tensor-parallel group
+	Dispatch                   // positions to the experts of other data-parallel groups and back
+	Send                       // positions from one pipeline stage to the next
+	Host                       // what of Efficiency.Host the GPU waits for
 	NumOps           = int(iota)
 )
 
-var opNames = [NumOps]string{"qkv", "prefill attention", "decode attention", "output", "gate+up", "down",
-	"lm head", "elementwise", "all-reduce", "host"}
+var opNames = [NumOps]string{"embedding", "qkv", "prefill attention", "decode attention", "output", "gate+up", "down",
+	"router", "experts", "lm head", "elementwise", "all-reduce", "gather", "dispatch", "send", "host"}
+
+// positionOps depend on the number of positions only.
+var positionOps = [...]Op{Embedding, QKV, Output, GateUp, Down, Router, Routed, Elementwise, AllReduce, Dispatch, Send}
 
 // String returns the name in lower case.
 func (o Op) String() string {
@@ -32,10 +41,10 @@ func (o Op) String() string {
 }
 
 // OpCost is the cost of one class of operators on one GPU, all layers
-// together.
+// together; of several pipeline stages, those of all of them.
 type OpCost struct {
 	FLOPs   float64
-	Bytes   float64 // read and written in memory; sent over the link by AllReduce
+	Bytes   float64 // read and written in memory; sent over the link if Bound is LinkBound
 	Seconds float64 // launches included
 	Bound   Bound
 }
@@ -43,14 +52,30 @@ type OpCost struct {
 // Breakdown is the cost of a step by operator, indexed by Op.
 type Breakdown [NumOps]OpCost
 
-// Seconds returns the time of the step.
+// Seconds returns the time of the step. Its order of additions is that of
+// StepTime, so that the two agree to the last bit.
 func (b *Breakdown) Seconds() float64 {
+	return b.device() + b[Host].Seconds
+}
+
+// device returns the time of the step without the host's.
+func (b *Breakdown) device() float64 {
+	return b.positions() + b.attention() + b.samples()
+}
+
+func (b *Breakdown) positions() float64 {
 	sum := 0.0
-	for i := range b {
-		sum += b[i].Seconds
+	for _, op := range positionOps {
+		sum += b[op].Seconds
 	}
 	return sum
 }
+
+func (b *Breakdown) attention() float64 {
+	return b[PrefillAttention].Seconds + b[DecodeAttention].Seconds
+}
+
+func (b *Breakdown) samples() float64 { return b[LMHead].Seconds + b[Gather].Seconds }
 
 // FLOPs returns the operations of the step on one GPU.
 func (b *Breakdown) FLOPs() float64 {
@@ -66,7 +91,7 @@ func (b *Breakdown) FLOPs() float64 {
 func (b *Breakdown) Bytes() float64 {
 	sum := 0.0
 	for i := range b {
-		if Op(i) != AllReduce {
+		if b[i].Bound != LinkBound {
 			sum += b[i].Bytes
 		}
 	}

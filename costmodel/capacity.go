@@ -12,11 +12,17 @@ import (
 type KVBudget struct {
 	Utilisation float64 // share of the memory the engine may use; 0 means 0.9, vLLM's default
 	BlockTokens int     // tokens per KV block; 0 means sim.DefaultBlockTokens
-	BatchTokens int     // positions of the largest step; 0 means 2048
-	Sequences   int     // rows of the largest sampling step; 0 means 256
+	// Length are the tokens of a typical sequence, for models with window
+	// layers: these hold no more than a window of it, so that a token costs
+	// less on average. 0 means that they hold all tokens, as engines do that
+	// treat all layers alike.
+	Length      int
+	BatchTokens int // positions of the largest step; 0 means 2048
+	Sequences   int // rows of the largest sampling step; 0 means 256
 	// Activations are the bytes of the intermediate tensors of the largest
 	// step. 0 means an estimate from BatchTokens and Sequences: the tensors
-	// of one layer, 2·hidden + 3·intermediate values a position in BF16, and
+	// of one layer, 2·hidden + 3·intermediate values a position in BF16 (of
+	// experts, those that a position picks), and
 	// those of the sampler, 26 bytes a logit (BF16 logits, FP32 copy, FP32
 	// sorted, INT64 order, FP32 probabilities and their sums). The form was
 	// chosen to meet the one allocation at hand, 2588 blocks of vLLM 0.19
@@ -35,7 +41,7 @@ type KVCapacity struct {
 	Memory, Utilisation           float64
 	Weights, Activations, Runtime float64
 	Available                     float64 // for KV blocks
-	BytesPerToken                 float64
+	BytesPerToken                 float64 // on average over a sequence of KVBudget.Length tokens
 	BlockTokens                   int
 	BlockBytes                    float64
 	Blocks                        int
@@ -56,6 +62,9 @@ func (s Setup) KVCapacity(b KVBudget) (KVCapacity, error) {
 		Memory: s.GPU.Memory, Utilisation: b.Utilisation,
 		Weights: s.WeightBytes(), Activations: b.Activations, Runtime: b.Runtime,
 		BytesPerToken: s.KVBytesPerToken(), BlockTokens: b.BlockTokens,
+	}
+	if b.Length > 0 {
+		c.BytesPerToken = s.KVBytes(b.Length) / float64(b.Length)
 	}
 	c.Available = float64(c.Memory*c.Utilisation) - c.Weights - c.Activations - c.Runtime
 	c.BlockBytes = c.BytesPerToken * float64(c.BlockTokens)
@@ -83,12 +92,12 @@ func (b KVBudget) withDefaults(s Setup) KVBudget {
 		b.Sequences = 256
 	}
 	if b.Activations == 0 {
-		layer := 2*s.Model.Hidden + 3*s.shard().intermediate
+		layer := 2*s.Model.Hidden + 3*s.widest()
 		b.Activations = float64(bf16*b.BatchTokens*layer) + float64(26*b.Sequences*s.Model.Vocab)
 	}
 	if b.Runtime == 0 {
 		b.Runtime = 0.15 * gib
-		if s.degree() > 1 {
+		if s.tp() > 1 {
 			b.Runtime = 0.6 * gib
 		}
 	}
@@ -101,6 +110,8 @@ func (b KVBudget) validate() error {
 		return fmt.Errorf("costmodel: KVBudget.Utilisation is %v, not in [0, 1]", b.Utilisation)
 	case b.BlockTokens < 0:
 		return badField("KVBudget.BlockTokens", b.BlockTokens)
+	case b.Length < 0:
+		return badField("KVBudget.Length", b.Length)
 	case b.BatchTokens < 0:
 		return badField("KVBudget.BatchTokens", b.BatchTokens)
 	case b.Sequences < 0:

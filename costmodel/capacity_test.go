@@ -76,6 +76,7 @@ func TestKVCapacityErrors(t *testing.T) {
 	}{
 		{costmodel.KVBudget{Utilisation: 1.1}, "costmodel: KVBudget.Utilisation is 1.1, not in [0, 1]"},
 		{costmodel.KVBudget{BlockTokens: -1}, "costmodel: KVBudget.BlockTokens is -1"},
+		{costmodel.KVBudget{Length: -1}, "costmodel: KVBudget.Length is -1"},
 		{costmodel.KVBudget{BatchTokens: -1}, "costmodel: KVBudget.BatchTokens is -1"},
 		{costmodel.KVBudget{Sequences: -1}, "costmodel: KVBudget.Sequences is -1"},
 		{costmodel.KVBudget{Activations: math.NaN()}, "costmodel: KVBudget.Activations is NaN"},
@@ -115,5 +116,61 @@ func TestTensorParallelMemory(t *testing.T) {
 	}
 	if c.Runtime != 0.6*(1<<30) {
 		t.Errorf("runtime %v, want 0.6 GiB", c.Runtime)
+	}
+}
+
+// gpt-oss-20b: 12 layers hold all tokens, 12 no more than 128 of each sequence,
+// 2,048 bytes a token and layer.
+func TestWindowMemory(t *testing.T) {
+	s := setup(t, "gpt-oss-20b", "H100")
+	for _, c := range []struct {
+		lengths []int
+		want    float64
+	}{
+		{[]int{1}, 2048 * 24}, {[]int{128}, 2048 * 24 * 128}, {[]int{129}, 2048 * (24*128 + 12)},
+		{[]int{1128, 28}, 2048 * (24*128 + 12*1000 + 24*28)},
+	} {
+		if got := s.KVBytes(c.lengths...); got != c.want {
+			t.Errorf("sequences of %v take %v bytes, want %v", c.lengths, got, c.want)
+		}
+		if got := s.Model.KVBytes(c.lengths...); got != c.want {
+			t.Errorf("sequences of %v take %v bytes of the model, want %v", c.lengths, got, c.want)
+		}
+	}
+	all, err := s.KVCapacity(costmodel.KVBudget{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	typical, err := s.KVCapacity(costmodel.KVBudget{Length: 1280})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Of 1280 tokens, 24 layers hold 128 and 12 the other 1152: 0.55 of all.
+	if all.BytesPerToken != 49_152 || typical.BytesPerToken != 0.55*49_152 || typical.Available != all.Available {
+		t.Errorf("%v bytes a token, %v of typical sequences; want 49152 and 0.55 of it", all.BytesPerToken, typical.BytesPerToken)
+	}
+	if ratio := float64(all.Blocks) / float64(typical.Blocks); math.Abs(ratio-0.55) > 1e-4 {
+		t.Errorf("%d blocks, %d for typical sequences; want 0.55 of them", all.Blocks, typical.Blocks)
+	}
+}
+
+// MXFP4 experts make 12.9 GB of gpt-oss-20b's 20.9 billion weights; on two GPUs
+// each has half of the experts, but KV heads of all layers.
+func TestExpertMemory(t *testing.T) {
+	s := setup(t, "gpt-oss-20b", "H100")
+	experts := 24.0 * 32 * 3 * 2880 * 2880
+	others := float64(s.Model.Params()) - experts
+	if got, want := s.WeightBytes(), experts*0.53125+2*others; got != want {
+		t.Errorf("weights take %v bytes, want %v", got, want)
+	}
+	s = setup(t, "Qwen3-30B-A3B", "H100")
+	experts = 48.0 * 128 * 3 * 2048 * 768
+	others = float64(s.Model.Params()) - experts
+	s.DataParallel, s.ExpertParallel = 2, 2
+	if got, want := s.WeightBytes(), 2*(experts/2+others); got != want {
+		t.Errorf("weights take %v bytes on each of two GPUs, want %v", got, want)
+	}
+	if got := s.KVBytesPerToken(); got != 98_304 {
+		t.Errorf("%v KV bytes a token on each of two groups, want 98304", got)
 	}
 }

@@ -3,23 +3,31 @@
 //
 //	sim.Batch ──► Linear       a price per token, integers only
 //	          ──► Roofline     overhead + max(bytes/bandwidth, operations/rate)
-//	          ──► Transformer  that maximum per operator, from a Setup
+//	          ──► Transformer  the same per operator, added up, from a Setup
 //	                              │
-//	          Setup = Model + GPU + TensorParallel + Efficiency
-//	                              │
-//	                              └──► KVCapacity: how many KV blocks fit
+//	          Setup = Model + GPU + layout + Efficiency
+//	                    │              │
+//	   config.json, catalogue          └──► KVCapacity: how many KV blocks fit
+//
+//	Product, Attention, Latent, RoutedExperts ──► Work ──► Kernel ──► seconds
+//	                                    Collective ─────────────────► seconds
 //
 // Read linear.go, then roofline.go with search.go and tally.go, which answer
-// questions about one curve. model.go, gpu.go, efficiency.go and setup.go
-// describe what a Transformer is made of, transformer.go and breakdown.go what
-// it computes, capacity.go what remains for the cache. models.go and gpus.go
-// are the catalogue.
+// questions about one curve. operator.go, experts.go and collective.go are what
+// a transformer consists of, efficiency.go how fast devices do it. model.go,
+// precision.go, gpu.go and setup.go describe a Transformer; transformer.go,
+// folded.go and links.go compute its steps, breakdown.go and explain.go take
+// them apart, accounting.go counts operations by convention, capacity.go says
+// what remains for the cache. models.go and gpus.go are the catalogue; config.go,
+// configlayers.go and quantised.go read models from files.
 //
 // Words this package owns. Bound: what a step waits for, such as memory or
 // compute; it is an output of a model, never an assumption. Claim: whether a
 // time is a lower bound, which no device can beat, or a prediction, which
 // includes overheads. Crossover: where compute begins to take longer than memory.
-// Setup: what a cost curve belongs to.
+// Setup: what a cost curve belongs to. Work: what one launch of an operator
+// computes and moves. Counted: operations by the FP8-equivalent convention, of
+// a type of its own.
 //
 // Units: FLOPs count a multiply-add as two, rates are dense peaks (without
 // 2:4 sparsity), bytes are bytes, bandwidths are bytes per second and GB is

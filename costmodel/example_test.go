@@ -83,6 +83,7 @@ func ExampleTransformer_Breakdown() {
 	}
 	fmt.Printf("%.1f ms for %.0f TFLOP and %.0f GB\n", step.Seconds()*1e3, step.FLOPs()/1e12, step.Bytes()/1e9)
 	// Output:
+	// embedding            0.0 ms memory
 	// qkv                 17.9 ms compute
 	// prefill attention    7.7 ms compute
 	// decode attention     5.2 ms memory

@@ -1,9 +1,14 @@
 package costmodel_test
 
 import (
+	"compress/gzip"
+	"encoding/csv"
+	"io"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"servesim/costmodel"
@@ -73,4 +78,66 @@ func wantPanic(t *testing.T, want string, f func()) {
 // near reports equality to a relative 1e-12.
 func near(got, want float64) bool {
 	return math.Abs(got-want) <= 1e-12*math.Abs(want)
+}
+
+// row is one of a table with named columns.
+type row struct {
+	t      *testing.T
+	column map[string]int
+	fields []string
+}
+
+// text returns a field, "" if there is no such column.
+func (r row) text(name string) string {
+	if i, ok := r.column[name]; ok {
+		return r.fields[i]
+	}
+	return ""
+}
+
+func (r row) number(name string) float64 {
+	x, err := strconv.ParseFloat(r.text(name), 64)
+	if err != nil {
+		r.t.Fatalf("%s: %v", name, err)
+	}
+	return x
+}
+
+// readTable yields the rows of a compressed table of the material beside the
+// repository. A row is valid until the next one.
+func readTable(t *testing.T, name string) iter.Seq[row] {
+	t.Helper()
+	path := shared(t, name)
+	return func(yield func(row) bool) {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := csv.NewReader(z)
+		header, err := table.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := row{t: t, column: map[string]int{}}
+		for i, name := range header {
+			r.column[name] = i
+		}
+		table.ReuseRecord = true
+		for {
+			if r.fields, err = table.Read(); err == io.EOF {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(r) {
+				return
+			}
+		}
+	}
 }

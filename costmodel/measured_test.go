@@ -1,15 +1,11 @@
 package costmodel_test
 
 import (
-	"compress/gzip"
-	"encoding/csv"
-	"io"
 	"math"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
+	"servesim/costmodel"
 	"servesim/sim"
 )
 
@@ -42,7 +38,7 @@ func TestMeasuredTPOT(t *testing.T) {
 			s := setup(t, c.model, "H100")
 			s.TensorParallel = p.degree
 			if c.step > 0 {
-				s.Efficiency.Step, s.Efficiency.Sequence = c.step, c.sequence
+				s.Efficiency.Host = costmodel.HostTime{Step: c.step, Sequence: c.sequence}
 			}
 			e := closedLoop(build(t, s), p)*1e3/p.tpot - 1
 			bias += e / float64(len(points))
@@ -69,48 +65,15 @@ func closedLoop(m sim.CostModel, p point) float64 {
 	return (1-share)*decode + share*m.StepTime(b).Seconds()
 }
 
-func readPoints(t *testing.T, backend, version, path string) []point {
+func readPoints(t *testing.T, backend, version, path string) (points []point) {
 	t.Helper()
-	f, err := os.Open(shared(t, "measured/endtoend/closed_loop_ttft_tpot.csv.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := csv.NewReader(z)
-	header, err := r.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	column := map[string]int{}
-	for i, name := range header {
-		column[name] = i
-	}
-	var points []point
-	for {
-		row, err := r.Read()
-		if err == io.EOF {
-			return points
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		field := func(name string) string { return row[column[name]] }
-		if field("backend") != backend || field("backend_version") != version || field("model_path") != path ||
-			field("system") != "h100_sxm" || field("precision") != "" || field("mode") != "agg" {
+	for r := range readTable(t, "measured/endtoend/closed_loop_ttft_tpot.csv.gz") {
+		if r.text("backend") != backend || r.text("backend_version") != version || r.text("model_path") != path ||
+			r.text("system") != "h100_sxm" || r.text("precision") != "" || r.text("mode") != "agg" {
 			continue
 		}
-		number := func(name string) float64 {
-			x, err := strconv.ParseFloat(field(name), 64)
-			if err != nil {
-				t.Fatalf("%s of %s: %v", name, field("id"), err)
-			}
-			return x
-		}
-		points = append(points, point{int(number("tp_size")), int(number("batch_size")),
-			int(number("isl")), int(number("osl")), number("silicon_tpot_ms")})
+		points = append(points, point{int(r.number("tp_size")), int(r.number("batch_size")),
+			int(r.number("isl")), int(r.number("osl")), r.number("silicon_tpot_ms")})
 	}
+	return points
 }

@@ -1,13 +1,14 @@
 package costmodel
 
 import (
+	"fmt"
 	"time"
 
 	"servesim/sim"
 )
 
-// Transformer predicts steps of a transformer from its shape and its GPUs: a
-// roofline for each class of operators, added up, and the host's time.
+// Transformer predicts steps of a transformer from its shape and its GPUs: the
+// time of each class of operators, added up, and the host's time.
 //
 //   - Weights are read once a step, whatever the batch holds. The LM head is
 //     read only if a row is sampled, and multiplies sampled rows only: every
@@ -16,14 +17,20 @@ import (
 //   - Attention counts exact (query, key) pairs: s positions behind p cached
 //     tokens have s·p + s(s+1)/2, so FLOPs do not depend on how a prompt is
 //     cut into chunks. Sequences that verify drafts are taken to evaluate
-//     equally many positions each.
+//     equally many positions each. In window layers the decodes of a batch
+//     are taken to hold equally much context, which is the most they can read.
+//   - Latent attention expands keys and values for prompts and absorbs the
+//     expansion for decodes.
 //   - A chunk or a decode reads the keys and values of its context and of its
 //     own positions, and writes the latter.
+//   - Of the experts, the expected number of distinct ones is read. With
+//     expert parallelism the busiest rank counts. Every layer is as busy.
 //   - Padding is work in every matrix product. In attention a padding position
 //     sees itself only, because the batch does not say what else it would see.
 //
 // Left out: masked tiles of attention kernels, rounding of reads to whole KV
-// blocks, and the fall of kernel efficiency at small sizes beyond Launch.
+// blocks, micro-batches in a pipeline, and overlap of computation with
+// communication.
 //
 // Accuracy, mean error of the time per token in measured closed loops on H100,
 // BF16, 8 to 128 requests: 4.5 % for Qwen3-32B on 2 to 8 GPUs with vLLM 0.12
@@ -37,93 +44,56 @@ import (
 type Transformer struct {
 	setup Setup
 
-	matrices [4]matrix // QKV, output, gate+up, down: all layers together
-	head     matrix
+	products   []folded // of the layers, by operator
+	head       folded
+	experts    RoutedExperts // of one layer
+	expertRate rate
+	attention  []attending
+	embedding  vectors
+	element    vectors
+	links      links
 
-	matrixRate, headRate, prefillRate, decodeRate, elementRate, linkRate rate
+	// positions and samples are the seconds of all that depends on the number
+	// of positions, or of sampled rows, alone. So a decode step costs two
+	// look-ups and its attention.
+	positions, samples []float64
 
-	flopsPerPair     float64 // of attention, all layers
-	kvBytes          float64 // of one token, all layers
-	queryBytes       float64 // of one position: queries in, outputs out
-	elementBytes     float64 // per position
-	reduceBytes      float64 // sent per position
-	gatherBytes      float64 // sent per sampled row
-	hostStep, hostOf float64
+	hostStep, hostSequence float64 // seconds
 }
 
-// matrix is a product of activations, one row a position, with weights.
-type matrix struct {
-	op            Op
-	flopsPerRow   float64
-	weightBytes   float64
-	activationRow float64 // bytes per row, in and out
-}
-
-// rate turns work into seconds.
-type rate struct {
-	launch, perFLOP, perByte float64
-}
-
-func (r *rate) cost(flops, bytes float64) OpCost {
-	compute, transfer := flops*r.perFLOP, bytes*r.perByte
-	if compute > transfer {
-		return OpCost{flops, bytes, r.launch + compute, ComputeBound}
-	}
-	return OpCost{flops, bytes, r.launch + transfer, MemoryBound}
-}
+// tabled is the number of positions up to which seconds are looked up.
+const tabled = 1024
 
 // NewTransformer validates s and works out what does not depend on the batch.
 func NewTransformer(s Setup) (*Transformer, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Transformer{setup: s}
-	m, part, e := s.Model, s.shard(), s.Efficiency
-	layers, tp := float64(m.Layers), float64(s.degree())
-	qWidth, kvWidth := part.heads*m.HeadDim, part.kvHeads*m.HeadDim
-	weight := m.Weights.BytesPerValue()
-
-	t.matrices = [4]matrix{
-		newMatrix(QKV, layers, m.Hidden, qWidth+2*kvWidth, weight),
-		newMatrix(Output, layers, qWidth, m.Hidden, weight),
-		newMatrix(GateUp, layers, m.Hidden, 2*part.intermediate, weight),
-		newMatrix(Down, layers, part.intermediate, m.Hidden, weight),
+	m, e := s.Model, s.Efficiency
+	t := &Transformer{
+		setup: s, experts: s.experts(), links: newLinks(s),
+		expertRate: s.rate(e.Experts, m.MoE.Layers, m.MoE.Precision.Compute),
+		embedding:  vectors{bf16 * float64(2*m.Hidden), s.rate(e.Elementwise, 1, BF16)},
+		element:    vectors{bf16 * float64(s.elementwise()), s.rate(e.Elementwise, m.Layers, BF16)},
+		hostStep:   e.Host.Step.Seconds(), hostSequence: e.Host.Sequence.Seconds(),
 	}
-	t.head = newMatrix(LMHead, 1, m.Hidden, part.vocab, bf16)
-
-	t.matrixRate = newRate(e.Matrix, layers, s.GPU.Rate, s.GPU.Bandwidth)
-	t.headRate = newRate(e.Matrix, 1, s.GPU.Rate, s.GPU.Bandwidth)
-	t.prefillRate = newRate(e.PrefillAttention, layers, s.GPU.Rate, s.GPU.Bandwidth)
-	t.decodeRate = newRate(e.DecodeAttention, layers, s.GPU.Rate, s.GPU.Bandwidth)
-	t.elementRate = newRate(e.Elementwise, layers, s.GPU.Rate, s.GPU.Bandwidth)
-
-	t.flopsPerPair = 4 * layers * float64(qWidth) // 2 for the scores, 2 for the values
-	t.kvBytes = s.KVBytesPerToken()
-	t.queryBytes = 2 * layers * float64(qWidth) * bf16
-	// Per layer two norms with residual, three vectors each, the activation's
-	// three, and queries and keys rotated in place; once the embedding.
-	vectors := 2*3*m.Hidden + 3*part.intermediate + 2*(qWidth+kvWidth)
-	t.elementBytes = bf16 * (float64(layers*float64(vectors)) + float64(2*m.Hidden))
-
-	if tp > 1 {
-		// Two all-reduces a layer and one for the embedding; a ring sends
-		// 2(n-1)/n of a tensor. Logits are gathered: (n-1)/n.
-		count := 2*layers + 1
-		t.linkRate = newRate(e.AllReduce, count, s.GPU.Rate, s.GPU.Link)
-		t.reduceBytes = count * 2 * (tp - 1) / tp * float64(m.Hidden*bf16)
-		t.gatherBytes = (tp - 1) / tp * float64(m.Vocab*bf16)
+	whole := Setup{Model: m}.launches()
+	for i, l := range s.launches() {
+		t.products = append(t.products, s.fold(l, whole[i].Product))
 	}
-	t.hostStep, t.hostOf = e.Step.Seconds(), e.Sequence.Seconds()
+	t.head = s.fold(launch{LMHead, 1, Product{Columns: ceilDiv(m.Vocab, s.tp()), Inner: m.Hidden}},
+		Product{Columns: m.Vocab, Inner: m.Hidden})
+	for _, g := range m.attentionGroups() {
+		t.attention = append(t.attention, s.attend(g))
+	}
+	t.positions, t.samples = make([]float64, tabled+1), make([]float64, tabled+1)
+	for n := range tabled + 1 {
+		var cost Breakdown
+		t.fillPositions(n, n*s.dp(), &cost)
+		t.fillSamples(n, &cost)
+		t.positions[n], t.samples[n] = cost.positions(), cost.samples()
+	}
 	return t, nil
-}
-
-func newMatrix(op Op, layers float64, rows, columns int, weightBytes float64) matrix {
-	elements := layers * float64(rows) * float64(columns)
-	return matrix{op, 2 * elements, elements * weightBytes, layers * float64(rows+columns) * bf16}
-}
-
-func newRate(k Kernel, launches, flops, bandwidth float64) rate {
-	return rate{launches * k.Launch.Seconds(), 1 / (share(k.Compute) * flops), 1 / (share(k.Memory) * bandwidth)}
 }
 
 // Setup returns what the model was made of.
@@ -134,82 +104,179 @@ func (t *Transformer) Claim() Claim { return t.setup.Efficiency.Claim() }
 
 // StepTime returns the time of b.
 func (t *Transformer) StepTime(b sim.Batch) time.Duration {
+	checkBatch(&b)
+	rows := b.Positions + b.Padding.Rows
+	positions, sampled := rows, rows
+	prompts, decodes := 0.0, 0.0
+	if hasPrompts(&b) {
+		n, ends := promptPositions(&b)
+		positions, sampled = positions+n, sampled+ends
+		for i := range t.attention {
+			a := &t.attention[i]
+			prompts += a.prefill.seconds(a.prompts(&b))
+		}
+	}
+	if rows > 0 {
+		for i := range t.attention {
+			a := &t.attention[i]
+			decodes += a.decodeRate(&b).seconds(a.decodes(&b))
+		}
+	}
+	device := t.positionSeconds(positions) + (prompts + decodes) + t.sampleSeconds(sampled)
+	return sim.Round(device + t.host(&b, device))
+}
+
+func (t *Transformer) positionSeconds(n int) float64 {
+	if n < len(t.positions) {
+		return t.positions[n]
+	}
 	var cost Breakdown
-	t.fill(&b, &cost)
-	return sim.Round(cost.Seconds())
+	t.fillPositions(n, n*t.setup.dp(), &cost)
+	return cost.positions()
+}
+
+func (t *Transformer) sampleSeconds(n int) float64 {
+	if n < len(t.samples) {
+		return t.samples[n]
+	}
+	var cost Breakdown
+	t.fillSamples(n, &cost)
+	return cost.samples()
+}
+
+// host returns the time of the host that the device waits for.
+func (t *Transformer) host(b *sim.Batch, device float64) float64 {
+	host := t.hostStep + float64(t.hostSequence*float64(b.Decodes+len(b.Prefills)))
+	if t.setup.Efficiency.Host.Overlapped {
+		return max(host-device, 0)
+	}
+	return host
 }
 
 // Breakdown returns the cost of b by operator.
 func (t *Transformer) Breakdown(b sim.Batch) Breakdown {
+	checkBatch(&b)
 	var cost Breakdown
-	t.fill(&b, &cost)
+	t.fill(&b, positions(&b)*t.setup.dp(), &cost)
+	cost[Host] = OpCost{Seconds: t.host(&b, cost.device()), Bound: HostBound}
 	return cost
 }
 
-// fill computes the cost of every operator into zeroed entries.
-func (t *Transformer) fill(b *sim.Batch, cost *Breakdown) {
-	checkBatch(b)
-	prompt, sampled := t.fillPrefill(b, cost)
-	rows := b.Positions + b.Padding.Rows
-	sampled += rows
-	if rows > 0 {
-		t.fillDecode(b, cost)
+// GroupTime returns the time of a step of all data-parallel groups together,
+// one batch each: they wait for each other at the experts. Every group attends
+// to its own batch; the slowest counts. A group without work takes part.
+func (t *Transformer) GroupTime(batches []sim.Batch) time.Duration {
+	if len(batches) != t.setup.dp() {
+		panic(fmt.Sprintf("costmodel: GroupTime of %d batches, Setup.DataParallel is %d", len(batches), t.setup.dp()))
 	}
-
-	positions := float64(prompt + rows)
-	for i := range t.matrices {
-		m := &t.matrices[i]
-		cost[m.op] = t.matrixRate.cost(m.work(positions))
+	all := 0
+	for i := range batches {
+		checkBatch(&batches[i])
+		all += positions(&batches[i])
 	}
-	if sampled > 0 {
-		cost[LMHead] = t.headRate.cost(t.head.work(float64(sampled)))
+	device, host := 0.0, 0.0
+	for i := range batches {
+		var cost Breakdown
+		t.fill(&batches[i], all, &cost)
+		device = max(device, cost.device())
 	}
-	cost[Elementwise] = t.elementRate.cost(0, positions*t.elementBytes)
-	if t.reduceBytes > 0 {
-		bytes := float64(positions*t.reduceBytes) + float64(float64(sampled)*t.gatherBytes)
-		cost[AllReduce] = OpCost{Bytes: bytes, Seconds: t.linkRate.launch + float64(bytes*t.linkRate.perByte), Bound: LinkBound}
+	for i := range batches {
+		host = max(host, t.host(&batches[i], device))
 	}
-	host := t.hostStep + float64(t.hostOf*float64(b.Decodes+len(b.Prefills)))
-	cost[Host] = OpCost{Seconds: host, Bound: HostBound}
+	return sim.Round(device + host)
 }
 
-// fillPrefill computes the attention of the prompt chunks and returns their
-// positions, padding included, and how many of them are sampled.
-func (t *Transformer) fillPrefill(b *sim.Batch, cost *Breakdown) (positions, sampled int) {
-	positions = b.Padding.PromptTokens
-	pairs, context := float64(positions), 0
+// StageTime returns the time that the longest stage of a pipeline spends on b,
+// the host's apart: batches can follow each other at this distance. Without
+// stages it is the time of the device.
+func (t *Transformer) StageTime(b sim.Batch) time.Duration {
+	cost := t.Breakdown(b)
+	ends := cost[LMHead].Seconds + cost[Gather].Seconds
+	if pp := t.setup.pp(); pp == 1 {
+		ends += cost[Embedding].Seconds
+	} else {
+		ends = max(ends, cost[Embedding].Seconds) + cost[Send].Seconds/float64(pp-1)
+	}
+	layers := cost.device() - cost[LMHead].Seconds - cost[Gather].Seconds - cost[Embedding].Seconds - cost[Send].Seconds
+	return sim.Round(t.setup.stage(layers) + ends)
+}
+
+// fill computes the cost of every operator of the device into zeroed entries.
+// The experts serve all positions of all groups.
+func (t *Transformer) fill(b *sim.Batch, all int, cost *Breakdown) {
+	rows := b.Positions + b.Padding.Rows
+	n, sampled := rows, rows
+	if hasPrompts(b) {
+		prompt, ends := promptPositions(b)
+		n, sampled = n+prompt, sampled+ends
+		lead := 0.0
+		for i := range t.attention {
+			a := &t.attention[i]
+			cost[PrefillAttention].add(&a.prefill, a.prompts(b), &lead)
+		}
+	}
+	if rows > 0 {
+		lead := 0.0
+		for i := range t.attention {
+			a := &t.attention[i]
+			cost[DecodeAttention].add(a.decodeRate(b), a.decodes(b), &lead)
+		}
+	}
+	t.fillPositions(n, all, cost)
+	t.fillSamples(sampled, cost)
+}
+
+// fillPositions computes what depends on the positions of this group, and of
+// all groups, alone.
+func (t *Transformer) fillPositions(n, all int, cost *Breakdown) {
+	if n > 0 {
+		rows, lead := float64(n), 0.0
+		for i := range t.products {
+			p := &t.products[i]
+			if i > 0 && p.op != t.products[i-1].op {
+				lead = 0
+			}
+			cost[p.op].add(&p.rate, p.work(rows), &lead)
+		}
+		t.embedding.fill(rows, &cost[Embedding])
+		t.element.fill(rows, &cost[Elementwise])
+		cost[AllReduce] = t.links.reduce(rows)
+		cost[Send] = t.links.send(rows)
+	}
+	if layers := t.setup.Model.MoE.Layers; layers > 0 && all > 0 {
+		lead := 0.0
+		cost[Routed].add(&t.expertRate, t.experts.Work(float64(all)).times(float64(layers)), &lead)
+		cost[Dispatch] = t.links.dispatch(float64(n), float64(all))
+	}
+}
+
+// fillSamples computes what depends on the sampled rows alone.
+func (t *Transformer) fillSamples(n int, cost *Breakdown) {
+	if n == 0 {
+		return
+	}
+	lead := 0.0
+	cost[LMHead].add(&t.head.rate, t.head.work(float64(n)), &lead)
+	cost[Gather] = t.links.gather(float64(n))
+}
+
+func hasPrompts(b *sim.Batch) bool { return len(b.Prefills) > 0 || b.Padding.PromptTokens > 0 }
+
+// promptPositions returns the positions of the prompt chunks, padding included,
+// and how many of them are sampled.
+func promptPositions(b *sim.Batch) (n, sampled int) {
+	n = b.Padding.PromptTokens
 	for i := range b.Prefills {
-		c := &b.Prefills[i]
-		positions += c.Tokens
-		context += c.Context
-		pairs += float64(c.Tokens) * (float64(c.Context) + float64(c.Tokens+1)/2)
-		if c.Last {
+		n += b.Prefills[i].Tokens
+		if b.Prefills[i].Last {
 			sampled++
 		}
 	}
-	if positions > 0 {
-		cost[PrefillAttention] = t.prefillRate.cost(t.flopsPerPair*pairs, t.attentionBytes(positions, context))
-	}
-	return positions, sampled
+	return n, sampled
 }
 
-// fillDecode computes the attention of the decoding sequences.
-func (t *Transformer) fillDecode(b *sim.Batch, cost *Breakdown) {
-	context, each := float64(b.Context), 1.0
-	if b.Positions != b.Decodes {
-		each = float64(b.Positions) / float64(b.Decodes)
-	}
-	pairs := float64(each*context) + float64(float64(b.Positions)*(each+1)/2) + float64(b.Padding.Rows)
-	bytes := t.attentionBytes(b.Positions+b.Padding.Rows, b.Context)
-	cost[DecodeAttention] = t.decodeRate.cost(t.flopsPerPair*pairs, bytes)
-}
-
-// attentionBytes returns the traffic of positions whose sequences hold context
-// tokens: keys and values of both are read, those of the positions written.
-func (t *Transformer) attentionBytes(positions, context int) float64 {
-	return float64(t.kvBytes*float64(context+2*positions)) + float64(t.queryBytes*float64(positions))
-}
-
-func (m *matrix) work(rows float64) (flops, bytes float64) {
-	return m.flopsPerRow * rows, m.weightBytes + float64(m.activationRow*rows)
+// positions returns all positions of b, padding included.
+func positions(b *sim.Batch) int {
+	n, _ := promptPositions(b)
+	return n + b.Positions + b.Padding.Rows
 }

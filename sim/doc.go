@@ -20,8 +20,8 @@
 //
 // # Reading order
 //
-// request.go, batch.go, event.go and scheduler.go are the vocabulary; config.go
-// is what can be set. plan.go is the surface that schedulers use, with reserve.go
+// request.go, batch.go, event.go and scheduler.go are the vocabulary, explain.go
+// what a cost model may add to it; config.go is what can be set. plan.go is the surface that schedulers use, with reserve.go
 // and arrange.go for those that need more. run.go is the loop over time and
 // door.go how requests come in; stepper.go and replica.go are one replica, step.go
 // begins a step and stepend.go ends it. cohort.go is why a decode step costs O(1),

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"servesim/costmodel"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -291,12 +293,14 @@ func TestHelp(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
+	_, unknownModel := costmodel.LookupModel("gpt-5")
+	_, unknownGPU := costmodel.LookupGPU("tpu")
 	for _, c := range []struct {
 		args string
 		want string
 	}{
-		{"-model gpt-5", `costmodel: unknown model "gpt-5"; known are Llama-2-7B, Llama-3.1-8B, Llama-3.1-70B, Qwen3-8B, Qwen3-32B`},
-		{"-gpu tpu", `costmodel: unknown GPU "tpu"; known are A100-80, B200, H100, H200`},
+		{"-model gpt-5", unknownModel.Error()},
+		{"-gpu tpu", unknownGPU.Error()},
 		{"-cost free", `-cost is "free"; known are transformer, linear`},
 		{"-order lifo", `-order is "lifo"; known are arrival, shortest-prompt`},
 		{"-bursts 0", "-bursts is 0, want 1 to 1000000"},

@@ -99,7 +99,7 @@ func newDevicePoint(b sim.Batch, cost, floor *costmodel.Transformer, fitting int
 		FloorMs: ms(floor.StepTime(b).Seconds()), StepMs: ms(step),
 		MatricesMs:  sum(costmodel.QKV, costmodel.Output, costmodel.GateUp, costmodel.Down, costmodel.LMHead),
 		AttentionMs: sum(costmodel.DecodeAttention),
-		OtherMs:     sum(costmodel.Elementwise, costmodel.AllReduce),
+		OtherMs:     sum(costmodel.Embedding, costmodel.Elementwise, costmodel.AllReduce, costmodel.Gather),
 		HostMs:      sum(costmodel.Host),
 		TokenRate:   round(float64(b.Decodes)/step, 1),
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"servesim/costmodel"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -137,14 +139,16 @@ func TestJSON(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
+	_, unknownModel := costmodel.LookupModel("gpt-5")
+	_, unknownGPU := costmodel.LookupGPU("tpu")
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"-gpus", "H100"}, "flag provided but not defined: -gpus; flags are -context, -gpu, -json, -model, -tp"},
 		{[]string{"H100"}, `unexpected argument "H100"`},
-		{[]string{"-model", "gpt-5"}, `costmodel: unknown model "gpt-5"; known are Llama-2-7B, Llama-3.1-8B, Llama-3.1-70B, Qwen3-8B, Qwen3-32B`},
-		{[]string{"-gpu", "tpu"}, `costmodel: unknown GPU "tpu"; known are A100-80, B200, H100, H200`},
+		{[]string{"-model", "gpt-5"}, unknownModel.Error()},
+		{[]string{"-gpu", "tpu"}, unknownGPU.Error()},
 		{[]string{"-context", "0"}, "-context is 0, want at least 1"},
 		{[]string{"-tp", "0"}, "-tp is 0, want at least 1"},
 		{[]string{"-tp", "3"}, "costmodel: Setup.TensorParallel 3 does not divide Model.Heads 32"},

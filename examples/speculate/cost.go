@@ -21,8 +21,9 @@ func newDrafting(setup costmodel.Setup) (d drafting, err error) {
 	if d.model, err = costmodel.NewTransformer(setup); err != nil {
 		return drafting{}, err
 	}
-	setup.Model.Layers = 1
-	setup.Efficiency.Step, setup.Efficiency.Sequence = 0, 0
+	setup.Model.Layers, setup.Model.Window = 1, costmodel.WindowLayers{}
+	setup.Model.MoE.Layers = min(setup.Model.MoE.Layers, 1)
+	setup.Efficiency.Host = costmodel.HostTime{}
 	d.drafter, err = costmodel.NewTransformer(setup)
 	return d, err
 }

@@ -6,6 +6,7 @@
 //	                     │ per class
 //	                     ├ steps: gaps between tokens, batch, KV blocks
 //	                     └ levels: queue, running, in the system, over time
+//	            └► Utilisation: MFU and MBU of steps and of the run
 //
 // Read collector.go first, then request.go and step.go for the two kinds of
 // events, report.go for what comes out, and definitions.go for what each

@@ -1,0 +1,150 @@
+package costmodel
+
+import "servesim/sim"
+
+// rate turns the work that all layers have in one class of operators into
+// seconds.
+type rate struct {
+	launch, perSequence, perFLOP, perCausal, perByte, smooth float64
+}
+
+func (s Setup) rate(k Kernel, launches int, n Number) rate {
+	flops, times := s.GPU.Peak(n), float64(launches)
+	return rate{
+		launch: times * k.Launch.Seconds(), perSequence: times * k.Sequence.Seconds(),
+		perFLOP: 1 / (share(k.Compute) * flops), perCausal: 1 / (k.causal() * flops),
+		perByte: 1 / (share(k.Memory) * s.GPU.Bandwidth), smooth: k.Smooth,
+	}
+}
+
+func (r *rate) seconds(w Work) float64 {
+	return r.launch + float64(r.perSequence*w.Sequences) + norm(r.compute(w), w.Bytes*r.perByte, r.smooth)
+}
+
+func (r *rate) compute(w Work) float64 {
+	return float64((w.FLOPs-w.Causal)*r.perFLOP) + float64(w.Causal*r.perCausal)
+}
+
+// add counts the work of another launch. The bound is that of the sums: lead
+// is by how much compute has been ahead of memory so far.
+func (c *OpCost) add(r *rate, w Work, lead *float64) {
+	c.FLOPs += w.FLOPs
+	c.Bytes += w.Bytes
+	c.Seconds += r.seconds(w)
+	*lead += r.compute(w) - float64(w.Bytes*r.perByte)
+	c.Bound = MemoryBound
+	if *lead > 0 {
+		c.Bound = ComputeBound
+	}
+}
+
+// folded is a product of some layers.
+type folded struct {
+	op                       Op
+	flopsPerRow, bytesPerRow float64
+	weightBytes              float64
+	countedPerRow            sim.FP8Ops
+	rate                     rate
+}
+
+// fold takes a product on this GPU, and the same undivided.
+func (s Setup) fold(l launch, whole Product) folded {
+	k, n := s.Efficiency.Matrix, float64(l.count)
+	if l.Precision.Compute != BF16 {
+		k = s.Efficiency.Narrow.or(k)
+	}
+	return folded{
+		op: l.op, flopsPerRow: n * l.Work(1).FLOPs, bytesPerRow: n * l.rowBytes(), weightBytes: n * l.weightBytes(),
+		countedPerRow: l.Precision.Compute.fp8(n*whole.Work(1).FLOPs) / sim.FP8Ops(s.tp()),
+		rate:          s.rate(k, l.count, l.Precision.Compute),
+	}
+}
+
+func (f *folded) work(rows float64) Work {
+	return Work{FLOPs: f.flopsPerRow * rows, Bytes: f.weightBytes + float64(f.bytesPerRow*rows)}
+}
+
+// attending is the attention of the layers that attend alike.
+type attending struct {
+	prompt, decode           core
+	prefill, decoding, mixed rate
+}
+
+func (s Setup) attend(g attentionGroup) attending {
+	m, e := s.Model, s.Efficiency
+	prefill := e.PrefillAttention
+	if g.window > 0 {
+		prefill = e.WindowAttention.or(prefill)
+	}
+	a := attending{
+		prefill:  s.rate(prefill, g.layers, BF16),
+		decoding: s.rate(e.DecodeAttention, g.layers, BF16),
+		mixed:    s.rate(e.MixedAttention.or(e.DecodeAttention), g.layers, BF16),
+	}
+	if l := m.MLA; l.KVRank > 0 {
+		latent := Latent{g.heads / s.tp(), l.KVRank, l.RopeDim, l.NopeDim, l.ValueDim, m.KV}
+		a.prompt, a.decode = latent.promptCore().times(g.layers), latent.decodeCore().times(g.layers)
+		return a
+	}
+	one := Attention{g.heads / s.tp(), ceilDiv(g.kvHeads, s.tp()), g.headDim, g.window, m.KV}.core().times(g.layers)
+	a.prompt, a.decode = one, one
+	return a
+}
+
+// prompts returns the attention of the prompt chunks in one launch.
+func (a *attending) prompts(b *sim.Batch) Work {
+	var w Work
+	for i := range b.Prefills {
+		w = w.Add(a.prompt.prompt(b.Prefills[i]))
+	}
+	if n := b.Padding.PromptTokens; n > 0 {
+		w = a.prompt.self(w, n, 0)
+	}
+	return w
+}
+
+// decodes returns the attention of the decoding sequences in one launch.
+func (a *attending) decodes(b *sim.Batch) Work {
+	w := a.decode.decode(float64(b.Decodes), float64(b.Positions), float64(b.Context))
+	if n := b.Padding.Rows; n > 0 {
+		w = a.decode.self(w, n, n)
+	}
+	return w
+}
+
+// decodeRate is that of decodes alone or beside prompts.
+func (a *attending) decodeRate(b *sim.Batch) *rate {
+	if hasPrompts(b) {
+		return &a.mixed
+	}
+	return &a.decoding
+}
+
+// vectors are operators that only move activations.
+type vectors struct {
+	bytesPerRow float64
+	rate        rate
+}
+
+func (v *vectors) fill(rows float64, cost *OpCost) {
+	lead := 0.0
+	cost.add(&v.rate, Work{Bytes: v.bytesPerRow * rows}, &lead)
+}
+
+// elementwise returns the values per position that element-wise operators of
+// all layers read and write: two norms with residual of three vectors each,
+// the activation with its inputs and result, queries and keys rotated in place.
+func (s Setup) elementwise() int {
+	m, tp := s.Model, s.tp()
+	values := 2 * 3 * m.Layers * m.Hidden
+	values += (m.Layers - m.MoE.Layers) * m.matrices() * m.Intermediate / tp
+	values += m.MoE.Layers * 3 * m.MoE.Shared / tp
+	for _, g := range m.attentionGroups() {
+		rotated := (g.heads/tp + ceilDiv(g.kvHeads, tp)) * g.headDim
+		if m.MLA.KVRank > 0 {
+			rotated = (g.heads/tp + 1) * m.MLA.RopeDim
+		}
+		values += g.layers * 2 * rotated
+	}
+	return values
+}
