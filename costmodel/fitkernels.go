@@ -279,30 +279,42 @@ func RingForm(gpus int, switchover float64) Form {
 }
 
 // LayerForm is the time of the matrix products and element-wise kernels of
-// whole layers, without attention: [KernelForm] on their sums.
+// whole layers, without attention: [KernelForm] on their sums, and vector for
+// each value of the vectors that element-wise kernels pass on.
 func LayerForm(g GPU) Form {
-	f := KernelForm(g)
-	f.Name = "layer without attention"
-	f.Parameters = []Parameter{startAt(paramFloor, 3e-5), paramCompute, paramMemory, paramNorm}
-	return f
+	return Form{
+		Name:   "layer without attention",
+		Inputs: []string{"FLOPs", "bytes", "values"},
+		Parameters: []Parameter{
+			startAt(paramFloor, 3e-5), paramCompute, paramMemory, paramNorm,
+			{Name: "vector", Unit: "s", Start: 1e-12, Low: 0, High: 1e-9},
+		},
+		Seconds: func(p, x []float64) float64 {
+			return p[0] + p[4]*x[2] + smoothMax(p[3], x[0]/(p[1]*g.Rate), x[1]/(p[2]*g.Bandwidth))
+		},
+	}
 }
 
 // StepForm is the time of whole steps of one set-up, measured from outside:
 //
-//	floor + sequence·sequences + ‖ FLOPs/(compute·rate), bytes/(memory·bandwidth) ‖
+//	start + sequence·sequences + ‖ FLOPs·(1 + fall·positions)/(compute·rate), bytes/(memory·bandwidth), floor ‖
 //
-// The floor holds the host's part.
+// Start and floor are the host's part: what the device waits for, and launches
+// that it overtakes when a step is small. Fall is how the efficiency of long prompts
+// sinks: to a half at 1/fall positions.
 func StepForm(g GPU) Form {
 	return Form{
 		Name:   "step",
-		Inputs: []string{"FLOPs", "bytes", "sequences"},
+		Inputs: []string{"FLOPs", "bytes", "sequences", "positions"},
 		Parameters: []Parameter{
-			{Name: "floor", Unit: "s", Start: 5e-3, Low: 1e-5, High: 0.5},
+			{Name: "start", Unit: "s", Start: 5e-3, Low: 1e-5, High: 0.5},
 			{Name: "sequence", Unit: "s", Start: 1e-4, Low: 0, High: 5e-3},
 			paramCompute, paramMemory, paramNorm,
+			{Name: "fall", Start: 1e-5, Low: 0, High: 1e-3},
+			{Name: "floor", Unit: "s", Start: 1e-2, Low: 0, High: 0.5},
 		},
 		Seconds: func(p, x []float64) float64 {
-			return p[0] + p[1]*x[2] + smoothMax(p[4], x[0]/(p[2]*g.Rate), x[1]/(p[3]*g.Bandwidth))
+			return p[0] + p[1]*x[2] + smoothMax(p[4], x[0]*(1+p[5]*x[3])/(p[2]*g.Rate), x[1]/(p[3]*g.Bandwidth), p[6])
 		},
 	}
 }
