@@ -1,6 +1,7 @@
 package costmodel
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -34,7 +35,7 @@ func checkSample(s *Sample, inputs []string) error {
 }
 
 // Accuracy describes the relative errors, predicted/measured - 1, of a set of
-// predictions. The fields of an empty set are NaN, N apart.
+// predictions. The fields of an empty set are NaN, N apart, and null in JSON.
 type Accuracy struct {
 	N      int     `json:"n"`
 	MAPE   float64 `json:"mape"`   // mean of the absolute errors
@@ -71,6 +72,15 @@ func quantile(sorted []float64, q float64) float64 {
 		return sorted[i]
 	}
 	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// MarshalJSON writes what is not a number as null.
+func (a Accuracy) MarshalJSON() ([]byte, error) {
+	if a.N == 0 {
+		return []byte(`{"n":0,"mape":null,"median":null,"p90":null,"bias":null}`), nil
+	}
+	type plain Accuracy
+	return json.Marshal(plain(a))
 }
 
 // String returns the figures in per cent.

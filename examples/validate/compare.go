@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 
@@ -140,11 +141,22 @@ type seriesErrors struct {
 	Seconds int     `json:"seconds"`
 	Running float64 `json:"running"`
 	Waiting float64 `json:"waiting"`
-	KV      float64 `json:"kv_pct"` // NaN where the recording has none
+	KV      number  `json:"kv_pct"` // null where the recording has none
+}
+
+// number is null in JSON if it is not one.
+type number float64
+
+// MarshalJSON implements json.Marshaler.
+func (n number) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
 }
 
 func (r *recording) seriesErrors(simulated []sampled) seriesErrors {
-	e := seriesErrors{KV: math.NaN()}
+	e := seriesErrors{KV: number(math.NaN())}
 	kv, recorded := 0.0, false
 	for i, s := range r.series {
 		if i >= len(simulated) {
@@ -159,7 +171,7 @@ func (r *recording) seriesErrors(simulated []sampled) seriesErrors {
 	n := float64(e.Seconds)
 	e.Running, e.Waiting = e.Running/n, e.Waiting/n
 	if recorded {
-		e.KV = kv / n
+		e.KV = number(kv / n)
 	}
 	return e
 }

@@ -161,7 +161,7 @@ type coefficient struct {
 	Name    string   `json:"name"`
 	Unit    string   `json:"unit,omitempty"`
 	Value   float64  `json:"value"`
-	Error   float64  `json:"standard_error"`
+	Error   number   `json:"standard_error"`
 	AtBound bool     `json:"at_bound,omitempty"`
 	Without *float64 `json:"held_mape_without,omitempty"` // held half, fitted without the parameter
 }
@@ -265,7 +265,7 @@ func (f *fitted) setTarget(targets map[string]float64) {
 // describe lists the coefficients.
 func (f *fitted) describe(c *costmodel.Calibration, out []costmodel.Sample, worth bool) error {
 	for _, k := range c.Coefficients {
-		v := coefficient{Name: k.Name, Unit: k.Unit, Value: k.Value, Error: k.Error, AtBound: k.AtBound}
+		v := coefficient{Name: k.Name, Unit: k.Unit, Value: k.Value, Error: number(k.Error), AtBound: k.AtBound}
 		if worth {
 			less, err := c.Without(k.Name)
 			if err != nil {

@@ -19,6 +19,7 @@ type kernelStack struct {
 	matrix, head    *costmodel.Calibration // of the layers and of the LM head, in BF16
 	prefill, decode *costmodel.Calibration
 	reduce          *costmodel.Table // all-reduce by bytes; nil on one GPU
+	launches        float64          // of element-wise kernels in a layer
 }
 
 // library holds what was fitted to kernels, by GPU and operator.
@@ -60,6 +61,13 @@ func composeStack(l library, data string, of, g costmodel.GPU, m costmodel.Model
 			return nil, fmt.Errorf("kernels/ has no %s of %s", part.operator, of.Name)
 		}
 		*part.to = c.Cold() // an engine has read everything else in between
+	}
+	// Two norms, rotary embedding and activation. The time of a quantised
+	// product includes quantising its input, which engines do in the norm or
+	// activation before it: those launches are not counted twice.
+	k.launches = 4
+	if matrix != "matrix bf16" {
+		k.launches = 1
 	}
 	if tp > 1 {
 		var err error
@@ -123,7 +131,7 @@ func (k *kernelStack) stepSeconds(batches []sim.Batch) float64 {
 	layer := k.matrix.Seconds(n, width+pair, hidden) + k.matrix.Seconds(n, hidden, width) +
 		k.matrix.Seconds(n, 2*inner, hidden) + k.matrix.Seconds(n, hidden, inner) +
 		k.attention(b, float64(heads), float64(kv)) +
-		4*elementwiseFloor + 2*n*(6*hidden+2*width+pair+3*inner)/(0.8*k.gpu.Bandwidth)
+		k.launches*elementwiseFloor + 2*n*(6*hidden+2*width+pair+3*inner)/(0.8*k.gpu.Bandwidth)
 	once := elementwiseFloor + 4*n*hidden/k.gpu.Bandwidth
 	if sampled := float64(b.Samples()); sampled > 0 {
 		once += k.head.Seconds(sampled, float64((m.Vocab+k.tp-1)/k.tp), hidden)

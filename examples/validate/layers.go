@@ -114,7 +114,7 @@ func reportLayersOn(g costmodel.GPU, samples []costmodel.Sample, from costmodel.
 		return nil, err
 	}
 	for _, k := range c.Coefficients {
-		r.Values = append(r.Values, coefficient{Name: k.Name, Unit: k.Unit, Value: k.Value, Error: k.Error, AtBound: k.AtBound})
+		r.Values = append(r.Values, coefficient{Name: k.Name, Unit: k.Unit, Value: k.Value, Error: number(k.Error), AtBound: k.AtBound})
 	}
 	return r, nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -44,6 +45,8 @@ type runReport struct {
 	Checks        []check      `json:"checks"`
 	Series        seriesErrors `json:"series_mean_errors"`
 	Sampled       []sampled    `json:"series"`
+	// Estimate is of energy and price, from the catalogue.
+	Estimate string `json:"energy_and_price_estimate,omitempty"`
 
 	rec *recording
 }
@@ -232,6 +235,9 @@ func prepare(o options, dir string) (*replay, *runReport, error) {
 		return nil, nil, err
 	}
 	report.Blocks = r.blocks
+	if gpuErr == nil {
+		report.Estimate = g.EstimateRun(tp*ranks, time.Duration(rec.makespan()*float64(time.Second))).String()
+	}
 	return r, report, nil
 }
 
