@@ -11,12 +11,20 @@ import (
 // plus sequence for each sequence in them. Which steps a request lives in
 // depends on the host, so that it takes a few rounds.
 //
-// Runs of busy engines hardly tell step and sequence apart, so that step has to
-// earn its place: fitted on some of the runs, it must predict the others better.
+// An engine that plans a step while the one before is on the device hides what
+// planning costs whatever the step holds: for those, step is left at zero. In
+// runs of busy engines the two could hardly be told apart.
 func fitHost(runs []*replay) (host, *costmodel.Calibration, error) {
-	simple, err := costmodel.HostForm().Without("step")
-	if err != nil {
-		return host{}, nil, err
+	form := costmodel.HostForm()
+	hidden := true
+	for _, r := range runs {
+		hidden = hidden && r.async
+	}
+	if hidden {
+		var err error
+		if form, err = form.Without("step"); err != nil {
+			return host{}, nil, err
+		}
 	}
 	var h host
 	var c *costmodel.Calibration
@@ -25,20 +33,20 @@ func fitHost(runs []*replay) (host, *costmodel.Calibration, error) {
 		if err != nil {
 			return h, nil, err
 		}
-		from := costmodel.Provenance{
+		c, err = costmodel.Fit(form, samples, costmodel.Provenance{
 			Platform: "the GPUs of the runs", Formats: "BF16", Kernels: "vLLM " + runs[0].rec.meta.VLLM, Layout: "as in the runs",
 			Boundary: "a request's life from its first token to its last", Source: names(runs),
-		}
-		if c, err = costmodel.Fit(simple, samples, from); err != nil {
-			return h, nil, err
-		}
-		h = host{0, c.Coefficients[0].Value}
-		full, err := costmodel.Fit(costmodel.HostForm(), samples, from)
+		})
 		if err != nil {
 			return h, nil, err
 		}
-		if len(runs) > 1 && full.CrossValidated.MAPE < earns*c.CrossValidated.MAPE {
-			c, h = full, host{full.Coefficients[0].Value, full.Coefficients[1].Value}
+		for _, k := range c.Coefficients {
+			switch k.Name {
+			case "step":
+				h.Step = k.Value
+			case "sequence":
+				h.Sequence = k.Value
+			}
 		}
 	}
 	return h, c, nil
@@ -58,9 +66,6 @@ func lives(runs []*replay, h host) ([]costmodel.Sample, error) {
 	}
 	return samples, nil
 }
-
-// earns is how much smaller the error with a parameter has to be.
-const earns = 0.9
 
 // lives are samples of HostForm: the recorded time of each request against
 // the steps of its simulated life.
