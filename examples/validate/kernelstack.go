@@ -133,13 +133,17 @@ func (k *kernelStack) stepSeconds(batches []sim.Batch) float64 {
 		k.attention(b, float64(heads), float64(kv)) +
 		k.launches*elementwiseFloor + 2*n*(6*hidden+2*width+pair+3*inner)/(0.8*k.gpu.Bandwidth)
 	once := elementwiseFloor + 4*n*hidden/k.gpu.Bandwidth
-	if sampled := float64(b.Samples()); sampled > 0 {
+	sampled := float64(b.Samples())
+	if sampled > 0 {
 		once += k.head.Seconds(sampled, float64((m.Vocab+k.tp-1)/k.tp), hidden)
 	}
 	if k.reduce != nil {
 		bytes := 2 * n * hidden
 		layer += 2 * k.reduce.Seconds(bytes)
 		once += k.reduce.Seconds(bytes)
+		if sampled > 0 {
+			once += k.reduce.Seconds(2*sampled*float64(m.Vocab)) / 2 // logits are gathered
+		}
 	}
 	return float64(m.Layers)*layer + once
 }

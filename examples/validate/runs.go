@@ -27,8 +27,10 @@ type runReport struct {
 
 	// Host is fitted on the other runs, HostFrom, and Residual on this one:
 	// what a step takes beyond its kernels here.
-	Host     host               `json:"host"`
-	HostFrom string             `json:"host_from"`
+	Host     host   `json:"host"`
+	HostFrom string `json:"host_from"`
+	// LeftOut are other runs that the data does not suffice for, and why.
+	LeftOut  []string           `json:"host_left_out,omitempty"`
 	HostFit  costmodel.Accuracy `json:"host_fit"`
 	Residual host               `json:"residual_per_step"`
 
@@ -121,7 +123,8 @@ func reportRun(o options, dir string, known map[string]*replay) (*runReport, err
 		if known[f] == nil {
 			r, _, err := prepare(options{data: o.data}, f)
 			if err != nil {
-				return nil, fmt.Errorf("%s, to fit the host on: %w", f, err)
+				report.LeftOut = append(report.LeftOut, fmt.Sprintf("%s: %v", filepath.Base(f), err))
+				continue
 			}
 			known[f] = r
 		}
@@ -280,7 +283,13 @@ func kvBlocks(rec *recording, m costmodel.Model, g costmodel.GPU, gpuErr error, 
 		}
 		return n, "recorded", nil
 	}
-	if gpuErr != nil {
+	from = "capacity helper"
+	if memory := rec.meta.Hardware.Memory; memory > 0 {
+		if gpuErr != nil { // the helper needs nothing else of a GPU
+			g = costmodel.GPU{Name: rec.meta.Hardware.Device, Rate: 1, Bandwidth: 1, Link: 1}
+		}
+		g.Memory, from = memory, "capacity helper, recorded memory"
+	} else if gpuErr != nil {
 		return 0, "", gpuErr
 	}
 	s := costmodel.Setup{Model: m, GPU: g, TensorParallel: tp}
@@ -289,5 +298,5 @@ func kvBlocks(rec *recording, m costmodel.Model, g costmodel.GPU, gpuErr error, 
 	}
 	c, err := s.KVCapacity(costmodel.KVBudget{Utilisation: rec.meta.KV.Utilisation, BlockTokens: blockTokens,
 		BatchTokens: rec.meta.Engine.MaxBatchTokens, Sequences: rec.meta.Engine.MaxSeqs})
-	return c.Blocks, "capacity helper", err
+	return c.Blocks, from, err
 }

@@ -26,6 +26,7 @@ type stack struct {
 	decode, prefill, mixed attention
 	experts                []expertCurve          // by number of experts
 	router                 *costmodel.Calibration // of matrix products; nil without experts
+	reduce                 *costmodel.Table       // all-reduce of a tensor-parallel group by bytes; nil on one GPU
 	gather, scatter        *costmodel.Table       // between ranks, by bytes; nil if there is one rank
 	ranks                  int
 }
@@ -57,7 +58,12 @@ func newStack(data string, g costmodel.GPU, gpuName string, m costmodel.Model, m
 	if err := s.fitAttention(prefix+"_attention.csv.gz", from); err != nil {
 		return nil, err
 	}
-	if s.experts != nil {
+	if tp > 1 {
+		if s.reduce, err = reduceCurve(data, g, tp); err != nil {
+			return nil, err
+		}
+	}
+	if s.experts != nil && g.Name != "" {
 		// layers/ has the experts without the product that picks them.
 		fits, err := fitKernels(data, g.Name, false, operators[0])
 		if err != nil {
@@ -252,8 +258,19 @@ func (s *stack) rankSeconds(b sim.Batch) float64 {
 			layer += t
 		}
 	}
-	if sampled := float64(b.Samples()); sampled > 0 {
+	sampled := float64(b.Samples())
+	if sampled > 0 {
 		once += s.last["lm_head"].Seconds(sampled) + s.last["sampler"].Seconds(sampled)
+	}
+	if s.reduce != nil {
+		// Behind attention, behind the feed-forward network and behind the
+		// embedding; logits are gathered, half of an all-reduce.
+		hidden := s.reduce.Seconds(2 * n * float64(s.model.Hidden))
+		layer += 2 * hidden
+		once += hidden
+		if sampled > 0 {
+			once += s.reduce.Seconds(2*sampled*float64(s.model.Vocab)) / 2
+		}
 	}
 	return float64(s.model.Layers)*layer + once
 }

@@ -101,6 +101,9 @@ func printRun(out io.Writer, r *runReport) error {
 		1e3*r.Host.Step, 1e6*r.Host.Sequence, r.HostFrom, 1e3*r.Residual.Step, 1e6*r.Residual.Sequence)
 	fmt.Fprintf(out, "%d steps, %d preemptions; pace %.3f, without host %.3f; mean TTFT changes by %.1f %% for 1 %% of model time\n",
 		r.Steps, r.Preemptions, r.Pace, r.BarePace, r.Amplification)
+	for _, why := range r.LeftOut {
+		fmt.Fprintf(out, "no host from %s\n", why)
+	}
 	if r.Estimate != "" {
 		fmt.Fprintf(out, "%s\n", r.Estimate)
 	}
