@@ -46,10 +46,10 @@ func (e Estimate) String() string {
 		return s + " the catalogue has neither power nor price"
 	}
 	if e.BoardJoules > 0 {
-		s += fmt.Sprintf(" at most %.1f kWh of the boards,", e.BoardJoules/3.6e6)
+		s += fmt.Sprintf(" at most %.3g kWh of the boards,", e.BoardJoules/3.6e6)
 	}
 	if e.AllInJoules > 0 {
-		s += fmt.Sprintf(" %.1f kWh all in,", e.AllInJoules/3.6e6)
+		s += fmt.Sprintf(" %.3g kWh all in,", e.AllInJoules/3.6e6)
 	}
 	for _, p := range []struct {
 		name  string

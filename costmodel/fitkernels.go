@@ -104,12 +104,13 @@ func MatrixForm(rate, bandwidth, weight, activation float64) Form {
 			{Name: "chain", Unit: "s", Start: 1e-8, Low: 1e-11, High: 1e-5},
 			{Name: "chain exponent", Start: 0.5, Low: 0.05, High: 1, Neutral: 1},
 			paramCache, paramSpeedup,
+			{Name: "output cache", Unit: "B", Start: 3e7, Low: 1e5, High: 1e9},
 		},
 		Seconds: func(p, x []float64) float64 {
 			in, out := activation*x[0]*x[2]+weight*x[2]*x[1], bf16*x[0]*x[1]
-			near := inCache(in+out, p[7], p[8])
+			near, kept := inCache(in, p[7], p[8]), inCache(out, p[9], p[8])
 			return p[0] + smoothMax(p[3],
-				2*x[0]*x[1]*x[2]/(p[1]*rate)+near*out/(p[4]*bandwidth),
+				2*x[0]*x[1]*x[2]/(p[1]*rate)+kept*out/(p[4]*bandwidth),
 				near*in/(p[2]*bandwidth),
 				p[5]*math.Pow(x[2], p[6]))
 		},
