@@ -72,11 +72,7 @@ func lives(runs []*replay, h host) ([]costmodel.Sample, error) {
 func (h *history) lives(rec *recording) []costmodel.Sample {
 	device, sequences := make([]float64, len(h.steps)+1), make([]float64, len(h.steps)+1)
 	for i, s := range h.steps {
-		most := 0
-		for _, n := range s.sequences {
-			most = max(most, n)
-		}
-		device[i+1], sequences[i+1] = device[i]+s.device, sequences[i]+float64(most)
+		device[i+1], sequences[i+1] = device[i]+s.device, sequences[i]+float64(s.sequences)
 	}
 	var list []costmodel.Sample
 	for i, m := range rec.requests {

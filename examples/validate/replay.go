@@ -23,7 +23,11 @@ type stepper interface {
 	stepSeconds(batches []sim.Batch) float64
 }
 
-// host is the part of a step that the device waits for.
+// host is the part of a step that the device waits for. Ranks that step
+// together share the host and its front end, so that it counts the sequences of
+// all: with those of one rank, the recorded run of two ranks would need twice
+// the coefficient of the other run on that GPU. That is an inference from three
+// runs.
 type host struct {
 	Step     float64 `json:"step_s"`
 	Sequence float64 `json:"sequence_s"`
@@ -63,7 +67,7 @@ type history struct {
 type step struct {
 	start, end float64
 	device     float64 // seconds on the device, unscaled
-	sequences  []int   // in the batch of each rank
+	sequences  int     // in the batches of all ranks
 	running    int     // of all ranks, and so on
 	waiting    int
 	free       int
@@ -121,13 +125,13 @@ func (r *replay) run() (*history, error) {
 
 // step plans all ranks at now, and ends their steps together.
 func (r *replay) step(h *history, steppers []*sim.Stepper, batches []sim.Batch, now float64) (end float64, err error) {
-	s := step{start: now, sequences: make([]int, len(steppers))}
+	s := step{start: now}
 	for i, x := range steppers {
 		if batches[i], err = plan(x, now); err != nil {
 			return 0, err
 		}
 		b := &batches[i]
-		s.sequences[i] = b.Decodes + len(b.Prefills)
+		s.sequences += b.Decodes + len(b.Prefills)
 		s.running += x.Running().Len()
 		s.waiting += x.Waiting().Len()
 		s.free += x.Free()
@@ -135,7 +139,7 @@ func (r *replay) step(h *history, steppers []*sim.Stepper, batches []sim.Batch, 
 		s.tokens += b.Samples()
 	}
 	s.device = r.device.stepSeconds(batches)
-	s.end = now + r.scale*s.device + r.host.Step + r.host.Sequence*float64(slices.Max(s.sequences))
+	s.end = now + r.scale*s.device + r.host.Step + r.host.Sequence*float64(s.sequences)
 	h.steps = append(h.steps, s)
 	for i, x := range steppers {
 		if batches[i].Empty() {
