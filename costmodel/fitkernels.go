@@ -243,7 +243,7 @@ func ExpertsForm(g GPU) Form {
 			local, rows := experts/ranks, n*picks/ranks
 			distinct := min(local, rows)
 			if x[7] > 0 {
-				distinct = local * (1 - math.Pow(1-p[4]*picks/experts, n))
+				distinct = local * (1 - math.Pow(1-picks/experts, math.Pow(n, p[4])))
 				rows = min(rows*math.Pow(p[9], math.Log2(ranks)), n*min(picks, local))
 			}
 			distinct = max(1, distinct)
