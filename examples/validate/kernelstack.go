@@ -25,12 +25,12 @@ type kernelStack struct {
 // library holds what was fitted to kernels, by GPU and operator.
 type library map[string]*costmodel.Calibration
 
-// newKernelStack fits the kernels of one GPU.
+// newKernelStack fits the kernels of one GPU: products in BF16 and attention.
 func newKernelStack(data string, g costmodel.GPU, m costmodel.Model, tp, ranks int) (*kernelStack, error) {
 	if ranks > 1 {
 		return nil, fmt.Errorf("data has no layers of %s on %s, and ranks that step together are not composed from kernels", m.Name, g.Name)
 	}
-	fits, err := fitKernels(data, g.Name, false, operators...)
+	fits, err := fitKernels(data, g.Name, false, operators[0], operators[3], operators[4])
 	if err != nil {
 		return nil, err
 	}
