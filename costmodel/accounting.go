@@ -66,7 +66,7 @@ func (m Model) Counts(step []Selection) Counts {
 		for i := range groups {
 			c.Attention += BF16.fp8(groups[i].flops(s))
 		}
-		c.Other += sim.FP8Ops(s.New) * position
+		c.Other += sim.FP8Ops(float64(s.New) * float64(position))
 		rows := s.New
 		if s.Prompt {
 			rows = 0

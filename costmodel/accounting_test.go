@@ -189,8 +189,8 @@ func TestUtilisation(t *testing.T) {
 // A rate of another convention does not compile: the language does not assign
 // it to the reference.
 func TestRatesHaveAConvention(t *testing.T) {
-	reference := reflect.TypeOf(sim.FP8Ops.Utilisation).In(2)
-	if rate := reflect.TypeOf(costmodel.GPU.FP8Rate).Out(0); !rate.AssignableTo(reference) {
+	reference := reflect.ValueOf(sim.FP8Ops.Utilisation).Type().In(2)
+	if rate := reflect.ValueOf(costmodel.GPU.FP8Rate).Type().Out(0); !rate.AssignableTo(reference) {
 		t.Errorf("a rate of type %v is refused", rate)
 	}
 	var g costmodel.GPU

@@ -170,6 +170,11 @@ func TestExpertMemory(t *testing.T) {
 	if got, want := s.WeightBytes(), 2*(experts/2+others); got != want {
 		t.Errorf("weights take %v bytes on each of two GPUs, want %v", got, want)
 	}
+	// Activations of a layer: those of 8 experts of 768 columns a position.
+	c, err := setup(t, "Qwen3-30B-A3B", "H100").KVCapacity(costmodel.KVBudget{})
+	if want := 2*2048*(2*2048+3*8*768) + 26*256*151936.0; err != nil || c.Activations != want {
+		t.Errorf("activations %v, %v; want %v", c.Activations, err, want)
+	}
 	if got := s.KVBytesPerToken(); got != 98_304 {
 		t.Errorf("%v KV bytes a token on each of two groups, want 98304", got)
 	}

@@ -1,10 +1,12 @@
 package costmodel_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"servesim/costmodel"
+	"servesim/scheduler"
 	"servesim/sim"
 )
 
@@ -149,6 +151,54 @@ func TestGroupTime(t *testing.T) {
 		t.Errorf("%v with an idle group, %v with a small one, %v with two large ones", idle, unequal, equal)
 	}
 	wantPanic(t, "costmodel: GroupTime of 1 batches, Setup.DataParallel is 2", func() { m.GroupTime([]sim.Batch{large}) })
+	both := []sim.Batch{small, large}
+	if n := testing.AllocsPerRun(20, func() { m.GroupTime(both) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	// Nothing to share.
+	alone := transformer(t, "Llama-3.1-8B", "H100")
+	if got, want := alone.GroupTime([]sim.Batch{small, large, {}}), alone.StepTime(large); got != want {
+		t.Errorf("replicas of a dense model take %v, the longest of them %v", got, want)
+	}
+}
+
+// Two ranks in the engine step together, at the group's pace.
+func TestGroupInTheEngine(t *testing.T) {
+	s := setup(t, "Qwen3-30B-A3B", "H100")
+	s.DataParallel, s.ExpertParallel = 2, 2
+	m := build(t, s)
+	var group sim.Grouper = m
+	steps, batches := map[sim.Time]time.Duration{}, map[sim.Time][]sim.Batch{}
+	watch := sim.ObserverFunc(func(e sim.Event) {
+		if e.Kind == sim.StepEnd {
+			b := *e.Batch
+			b.Prefills = append([]sim.Chunk(nil), b.Prefills...)
+			steps[e.Time], batches[e.Time] = e.Took, append(batches[e.Time], b)
+		}
+	})
+	rank := sim.Replica{Scheduler: scheduler.ChunkedPrefill{}, CostModel: m, Group: 1, KVBlocks: 10_000, MaxBatchTokens: 512}
+	cfg := sim.Config{Replicas: []sim.Replica{rank, rank}, Router: &scheduler.RoundRobin{}, Observers: []sim.Observer{watch}}
+	requests := func(yield func(sim.Request, error) bool) {
+		for i := range 6 {
+			if !yield(sim.Request{ID: i, Arrival: sim.Time(i) * 20e6, Prompt: 300 + 100*i, Output: 20}, nil) {
+				return
+			}
+		}
+	}
+	if _, err := sim.Run(context.Background(), cfg, requests); err != nil {
+		t.Fatal(err)
+	}
+	if len(steps) < 20 {
+		t.Fatalf("%d steps", len(steps))
+	}
+	for at, bs := range batches {
+		for len(bs) < 2 {
+			bs = append(bs, sim.Batch{}) // a rank that only takes part
+		}
+		if want := group.GroupTime(bs); steps[at] != want {
+			t.Errorf("the step that ends at %d took %v, want %v for %+v", at, steps[at], want, bs)
+		}
+	}
 }
 
 // Two stages of 16 layers each: a step passes both and sends its positions

@@ -2,6 +2,7 @@ package costmodel_test
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"servesim/costmodel"
@@ -121,4 +122,87 @@ func ExampleModel_KVBytes() {
 	}
 	fmt.Println(m.KVBytesPerToken(), m.KVBytes(4096, 1024))
 	// Output: 131072 6.7108864e+08
+}
+
+// A mixture of experts in a file of its own.
+func ExampleReadModel() {
+	m, err := costmodel.ReadModel("mine", strings.NewReader(`{
+		"model_type": "qwen3_moe", "num_hidden_layers": 48, "num_experts": 64,
+		"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}
+	}`), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%.1f billion parameters, %.1f used by a token, %.0f KV bytes a token\n",
+		float64(m.Params())/1e9, float64(m.ActiveParams())/1e9, m.KVBytesPerToken())
+	// Output: 15.6 billion parameters, 2.9 used by a token, 49152 KV bytes a token
+}
+
+// Two operators of a layer of Llama-3.1-8B on an H100, with and without
+// overheads: a product of 64 rows, and attention of 64 sequences of 1000 tokens.
+func ExampleKernel() {
+	gate := costmodel.Product{Columns: 2 * 14336, Inner: 4096}
+	attention := costmodel.Attention{Heads: 32, KVHeads: 8, HeadDim: 128}
+	ideal, real := costmodel.Kernel{}, costmodel.Kernel{Launch: 5 * time.Microsecond, Compute: 0.8, Memory: 0.9, Smooth: 2}
+	for _, w := range []costmodel.Work{gate.Work(64), attention.Decode(64, 64, 64_000)} {
+		fmt.Printf("%.1f GFLOP, %.0f MB: %.0f µs, at best %.0f\n", w.FLOPs/1e9, w.Bytes/1e6,
+			1e6*real.Seconds(w, 989e12, 3.35e12), 1e6*ideal.Seconds(w, 989e12, 3.35e12))
+	}
+	// Output:
+	// 15.0 GFLOP, 239 MB: 87 µs, at best 71
+	// 1.0 GFLOP, 264 MB: 92 µs, at best 79
+}
+
+// What 64 positions read of 128 experts when each picks 8.
+func ExampleRoutedExperts() {
+	e := costmodel.RoutedExperts{Count: 128, PerPosition: 8, Hidden: 2048, Inner: 768, Ranks: 1, Shards: 1}
+	fmt.Printf("%.1f of 128 experts\n", e.Distinct(16))
+	e.Ranks = 8
+	fmt.Printf("%.1f of 16 on the busiest of 8 GPUs, %.1f of 128 picks\n", e.Distinct(16), e.Picks(16))
+	// Output:
+	// 82.4 of 128 experts
+	// 13.1 of 16 on the busiest of 8 GPUs, 21.6 of 128 picks
+}
+
+func ExampleTransformer_Explain() {
+	setup, err := costmodel.NewSetup("gpt-oss-20b", "H100")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	cost, err := costmodel.NewTransformer(setup)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	batch := sim.Batch{Decodes: 32, Positions: 32, Context: 32 * 4000}
+	var counted sim.FP8Ops
+	for _, o := range cost.Explain(batch, nil) {
+		counted += o.Counted
+		if o.Seconds > 0.3e-3 {
+			fmt.Printf("%-18s %4.2f ms %s\n", o.Name, o.Seconds*1e3, o.Bound)
+		}
+	}
+	step := cost.StepTime(batch)
+	fmt.Printf("%v, MFU %.1f %%\n", step.Round(10*time.Microsecond), 100*counted.Utilisation(step, setup.GPU.FP8Rate()))
+	// Output:
+	// qkv                0.33 ms memory
+	// decode attention   1.50 ms memory
+	// experts            4.01 ms memory
+	// lm head            0.39 ms memory
+	// host               2.83 ms host
+	// 9.47ms, MFU 2.7 %
+}
+
+// A step that checks two drafts for one request and computes a prompt of 100.
+func ExampleModel_Counts() {
+	m, err := costmodel.LookupModel("Llama-3.1-8B")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	c := m.Counts([]costmodel.Selection{{Cached: 128, InFlight: 2, New: 3}, {New: 100, Prompt: true, Length: 100}})
+	fmt.Printf("%.4f tera-operations, %.4f of them in attention\n", c.Total().Tera(), c.Attention.Tera())
+	// Output: 2.8896 tera-operations, 0.0057 of them in attention
 }

@@ -79,7 +79,7 @@ func (e RoutedExperts) Distinct(n float64) float64 {
 	for i := 0; i < e.Count; i += e.Ranks {
 		missed := math.Pow(1-e.Popularity[i], n)
 		mean += 1 - missed
-		variance += (1 - missed) * missed
+		variance += float64((1 - missed) * missed)
 	}
 	return e.largest(mean, variance, local)
 }
@@ -92,7 +92,7 @@ func (e RoutedExperts) largest(mean, variance, most float64) float64 {
 	}
 	// Expert by expert, what one rank has the others have not.
 	spread := variance * float64(e.Ranks-1) / float64(e.Ranks) * float64(e.Count) / float64(e.Count-1)
-	return min(mean+largestNormal(e.Ranks)*math.Sqrt(spread), most)
+	return min(mean+float64(largestNormal(e.Ranks)*math.Sqrt(spread)), most)
 }
 
 // share is the expected part of the picks that falls on rank 0.

@@ -34,7 +34,7 @@ func (t *Transformer) counted(b sim.Batch) (counted [NumOps]sim.FP8Ops) {
 	n, sampled = n+b.Positions, sampled+b.Positions
 	for i := range t.products {
 		p := &t.products[i]
-		counted[p.op] += p.countedPerRow * sim.FP8Ops(n)
+		counted[p.op] += sim.FP8Ops(float64(p.countedPerRow) * float64(n))
 	}
 	counted[Routed] = t.setup.Model.countedExperts() * sim.FP8Ops(n) / sim.FP8Ops(t.setup.tp())
 	counted[LMHead] = t.head.countedPerRow * sim.FP8Ops(sampled)

@@ -224,7 +224,7 @@ func TestExplainAddsUp(t *testing.T) {
 		m := build(t, s)
 		explainer = m
 		batches := []sim.Batch{{}, {Padding: sim.Padding{Rows: 1}}, {Padding: sim.Padding{PromptTokens: 1}}}
-		for _, n := range []int{1, 2, 1023, 1024, 1025, 5000} {
+		for _, n := range []int{1, 2, 511, 512, 513, 5000} {
 			batches = append(batches, sim.Batch{Decodes: n, Positions: n, Context: 1000 * n},
 				sim.Batch{Prefills: []sim.Chunk{{Tokens: n, Last: true}}})
 		}

@@ -17,8 +17,9 @@ type Setup struct {
 	PipelineParallel int
 	// DataParallel is the number of groups of TensorParallel GPUs that attend
 	// to sequences of their own and share the experts; 0 means 1. A batch is
-	// that of one group; the others are taken to have as much work, unless
-	// GroupTime says what they have. Models without experts have no use for it.
+	// that of one group; the others are taken to have as much work, unless they
+	// are replicas of one sim.Replica.Group, each with a batch of its own.
+	// Models without experts have no use for it.
 	DataParallel int
 	// ExpertParallel is the number of parts into which the experts are dealt
 	// over TensorParallel · DataParallel GPUs, of which it is a divisor; 0

@@ -62,7 +62,7 @@ type Transformer struct {
 }
 
 // tabled is the number of positions up to which seconds are looked up.
-const tabled = 1024
+const tabled = 512
 
 // NewTransformer validates s and works out what does not depend on the batch.
 func NewTransformer(s Setup) (*Transformer, error) {
@@ -162,10 +162,20 @@ func (t *Transformer) Breakdown(b sim.Batch) Breakdown {
 	return cost
 }
 
-// GroupTime returns the time of a step of all data-parallel groups together,
-// one batch each: they wait for each other at the experts. Every group attends
-// to its own batch; the slowest counts. A group without work takes part.
+// GroupTime implements [servesim/sim.Grouper]: it returns the time of a step of
+// all data-parallel groups together, one batch each. They wait for each other
+// at the experts, which serve the positions of all; each attends to its own
+// batch, and the slowest counts. A group without work takes part. With
+// DataParallel 1 nothing is shared: the longest StepTime of any number of
+// batches.
 func (t *Transformer) GroupTime(batches []sim.Batch) time.Duration {
+	if t.setup.dp() == 1 {
+		longest := time.Duration(0)
+		for _, b := range batches {
+			longest = max(longest, t.StepTime(b))
+		}
+		return longest
+	}
 	if len(batches) != t.setup.dp() {
 		panic(fmt.Sprintf("costmodel: GroupTime of %d batches, Setup.DataParallel is %d", len(batches), t.setup.dp()))
 	}

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	gocmp "cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type conformanceCase struct {
 	Config           map[string]json.RawMessage
 	Requests         []caseRequest
 	Steps            []caseStep
+	Outcome          json.RawMessage
 }
 
 type caseRequest struct {
@@ -48,6 +50,14 @@ type caseRequest struct {
 
 // tokens returns the length of the prompt.
 func (q *caseRequest) tokens() (n int) { return len(q.text()) }
+
+// limit is the most tokens that the client asked for; 16 if it does not say.
+func (q *caseRequest) limit() int {
+	if q.MaxOutput == nil {
+		return 16
+	}
+	return *q.MaxOutput
+}
 
 // text returns the tokens of the prompt.
 func (q *caseRequest) text() (tokens []int) {
@@ -75,6 +85,8 @@ type caseStep struct {
 	Draft    map[string]int
 	Reason   string
 	Seconds  float64
+	Received []string `json:"kv_received"`
+	Sent     []string `json:"kv_sent"`
 	Expect   map[string]json.RawMessage
 	Asserted []string
 }
@@ -123,6 +135,19 @@ func (c *conformanceCase) flag(key string) (b bool) {
 	return b
 }
 
+// store returns what the connector of the case has outside, or nil.
+func (c *conformanceCase) store() sim.Store {
+	var k struct {
+		Mode   string
+		Tokens int
+	}
+	json.Unmarshal(c.Config["connector"], &k)
+	if k.Mode != "fixed" {
+		return nil
+	}
+	return sim.StoreFunc(func(sim.Query, int) int { return k.Tokens })
+}
+
 func (c *conformanceCase) text(key string) (s string) {
 	json.Unmarshal(c.Config[key], &s)
 	return s
@@ -136,37 +161,31 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		KVBlocks:  c.number("num_blocks"), ReservedBlocks: c.number("reserved_blocks"), BlockTokens: c.number("block_size"),
 		MaxSeqs: c.number("max_num_seqs"), MaxBatchTokens: c.number("max_num_batched_tokens"), MaxModelLen: c.number("max_model_len"),
 	}
-	r.PrefixCache = c.flag("prefix_caching")
+	r.PrefixCache, r.Strict = c.flag("prefix_caching"), c.upstreamOnly()
+	r.EagerSharing = r.PrefixCache && c.Family != "vllm_v1"
 	if r.MaxBatchTokens == 0 {
 		r.MaxBatchTokens = c.number("chunk_size")
 	}
-	for _, need := range []struct {
-		is   bool
-		what string
-	}{
-		{c.upstreamOnly(), "strict upstream switch"},
-		{c.flag("prefix_caching") && c.Family != "vllm_v1", "prefix cache of V0, which counts hits apart"},
-		{c.flag("async_scheduling"), "async scheduling"},
-		{c.Config["connector"] != nil, "KV transfer"},
-		{c.text("preemption_mode") == "swap", "swapping"},
-		{c.Family == "distserve", "disaggregation"},
-	} {
-		if need.is {
-			return r, need.what
-		}
-	}
 	switch c.Family {
+	case "distserve": // see drivePair
 	case "vllm_v1":
-		e := scheduler.VLLM1{Threshold: c.number("long_prefill_token_threshold"), WholePrompts: !c.flag("chunked_prefill")}
+		e := scheduler.VLLM1{Strict: c.upstreamOnly(), Threshold: c.number("long_prefill_token_threshold"), WholePrompts: !c.flag("chunked_prefill")}
 		if c.text("policy") == "priority" {
 			e.Priority, r.Order = true, sim.OrderFunc(scheduler.ByPriority)
 		}
-		r.Drafts = c.number("num_spec_tokens")
+		r.Drafts, r.Store = c.number("num_spec_tokens"), c.store()
+		if c.flag("async_scheduling") {
+			r.InFlight, r.Async = 2, sim.AsyncExact
+		}
 		if c.flag("spec_uses_lookahead") {
 			e.Lookahead = r.Drafts
 		}
 		if c.text("semantics") == "2025-08" {
 			e.FirstChunk, e.Overtake = true, true
+			e.Reverse, r.FreeAborted = true, true
+			if c.flag("async_scheduling") {
+				r.Async = sim.AsyncSurplus
+			}
 		}
 		if c.Config["reserve_full_prompt"] != nil {
 			e.FirstChunk = !c.flag("reserve_full_prompt")
@@ -177,7 +196,10 @@ func (c *conformanceCase) replica() (r sim.Replica, missing string) {
 		if c.Family == "vllm_v0" {
 			r.MaxModelLen += c.beyondModelLen()
 		}
-		e := &scheduler.VLLM0{Watermark: c.watermark(), DelayFactor: c.fraction("delay_factor")}
+		e := &scheduler.VLLM0{Watermark: c.watermark(), DelayFactor: c.fraction("delay_factor"), Swap: c.text("preemption_mode") == "swap", Strict: c.upstreamOnly()}
+		if e.Swap {
+			r.HostBlocks = c.number("num_cpu_blocks")
+		}
 		if c.text("policy") == "priority" {
 			e.Priority, r.Order = true, sim.OrderFunc(scheduler.ByPriority)
 		}
@@ -262,11 +284,16 @@ type caseRun struct {
 	ending   []string
 	text     map[string][]int // tokens by request, as far as they are known
 	outputs  map[string]int
-	inStep   []string
-	flying   bool
+	flights  []flight        // steps in flight
 	prompt   map[string]bool // computes its prompt: it has had no token since it was admitted
 	planning bool
 	rejected []string // at submission, since the latest pass
+}
+
+// flight is a step in flight and the requests in it.
+type flight struct {
+	step   int
+	inStep []string
 }
 
 func (r *caseRun) Observe(e sim.Event) {
@@ -275,13 +302,22 @@ func (r *caseRun) Observe(e sim.Event) {
 		if e.Preemptions == 0 && r.c.Family == "vllm_v1" {
 			r.pass["cached_tokens"].(map[string]int)[r.names[e.ID]] = int(e.Cached)
 		}
-		r.prompt[r.names[e.ID]] = true
 		list := "admitted"
-		if e.Preemptions > 0 {
+		switch {
+		case e.Preemptions > 0 && r.c.text("preemption_mode") == "swap" && e.Cached > 0:
+			list = "swapped_in"
+		case e.Preemptions > 0:
 			list = "resumed"
+			fallthrough
+		default:
+			r.prompt[r.names[e.ID]] = true
 		}
 		r.pass[list] = append(r.pass[list].([]string), r.names[e.ID])
 	case sim.Preempt:
+		if e.Reason == sim.PreemptSwap {
+			r.pass["swapped_out"] = append(r.pass["swapped_out"].([]string), r.names[e.ID])
+			return
+		}
 		r.pass["preempted"] = append(r.pass["preempted"].([]string), r.names[e.ID])
 	case sim.Reject:
 		if r.planning {
@@ -310,30 +346,49 @@ func (r *caseRun) listed(l sim.List) []string {
 	return out
 }
 
+// waiting lists those in line, wherever their KV is.
+func (r *caseRun) waiting() []string {
+	if r.stepper.Remote().Len()+r.stepper.Pulling().Len() == 0 {
+		return r.listed(r.stepper.Waiting())
+	}
+	var line []*sim.Sequence
+	for _, l := range []sim.List{r.stepper.Waiting(), r.stepper.Remote(), r.stepper.Pulling()} {
+		line = slices.AppendSeq(line, l.All())
+	}
+	slices.SortFunc(line, func(a, b *sim.Sequence) int { return gocmp.Compare(a.Turn(), b.Turn()) })
+	out := []string{}
+	for _, s := range line {
+		out = append(out, r.names[s.ID()])
+	}
+	return out
+}
+
 // submit puts requests into the queue.
 func (r *caseRun) submit(names []string) {
 	for _, name := range names {
 		q := r.requests[name]
-		maxOutput := 16
-		if q.MaxOutput != nil {
-			maxOutput = *q.MaxOutput
-		}
 		arrival := sim.Time(q.Arrival * 1e9)
 		if arrival == 0 && r.c.fraction("delay_factor") > 0 {
 			arrival = r.now // the delay counts from there
 		}
 		r.text[name] = q.text()
 		r.stepper.Submit(r.now, sim.Request{
-			ID: r.id(name), Arrival: arrival, Prompt: q.tokens(), MaxOutput: maxOutput, Class: q.Priority,
+			ID: r.id(name), Arrival: arrival, Prompt: q.tokens(), MaxOutput: q.limit(), Class: q.Priority,
 			Prefix: r.chain(name), PrefixBlock: r.c.number("block_size"), NoPrefixRead: q.NoRead,
 		})
+		switch q.Role {
+		case "remote_prefill":
+			r.stepper.SetRemote(r.id(name), q.tokens())
+		case "remote_decode":
+			r.stepper.Keep(r.id(name))
+		}
 	}
 }
 
 // schedule runs a pass. What the engine rejects at submission, the engines of
 // the cases ignore in their next pass.
-func (r *caseRun) schedule() error {
-	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": append([]string{}, r.rejected...), "cached_tokens": map[string]int{}}
+func (r *caseRun) schedule(step int) error {
+	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": append([]string{}, r.rejected...), "cached_tokens": map[string]int{}, "swapped_in": []string{}, "swapped_out": []string{}}
 	r.notified, r.ending, r.rejected = r.ending, nil, nil
 	r.now++
 	if err := r.dropAborted(); err != nil {
@@ -345,9 +400,9 @@ func (r *caseRun) schedule() error {
 	if err != nil {
 		return err
 	}
-	r.flying = !batch.Empty()
+	r.pass["blocks_swapped_in"], r.pass["blocks_swapped_out"] = batch.SwapIn, batch.SwapOut
 	scheduled, computed, drafted := [][2]any{}, map[string]int{}, map[string]int{}
-	r.inStep = nil
+	var inStep []string
 	tokens, prompts := 0, 0
 	for _, a := range r.inOrder() {
 		name := r.names[a.ID]
@@ -355,11 +410,17 @@ func (r *caseRun) schedule() error {
 		if s := r.stepper.Lookup(a.ID); s.Drafts() > 0 && a.Tokens > 1 {
 			drafted[name] = a.Tokens - 1
 		}
-		r.inStep = append(r.inStep, name)
-		tokens += a.Tokens
+		inStep = append(inStep, name)
 		if r.prompt[name] {
 			prompts++
+			if r.c.promptsFirst() {
+				scheduled[len(scheduled)-1][1] = a.Tokens + r.cached(name)
+			}
 		}
+		tokens += scheduled[len(scheduled)-1][1].(int)
+	}
+	if !batch.Empty() {
+		r.flights = append(r.flights, flight{step, inStep})
 	}
 	for s := range r.stepper.Running().All() {
 		computed[r.names[s.ID()]] = s.Context()
@@ -372,12 +433,30 @@ func (r *caseRun) schedule() error {
 	return nil
 }
 
+// cached returns the positions of the batch's prompt that were not computed,
+// which V0 counts with those that are. Its cached_tokens are those of the
+// reusable blocks, the last one of a prompt too.
+func (r *caseRun) cached(name string) int {
+	if !r.c.flag("prefix_caching") {
+		return 0
+	}
+	s := r.stepper.Lookup(r.id(name))
+	n, block := s.Cached(), r.c.number("block_size")
+	r.pass["cached_tokens"].(map[string]int)[name] = (n + block - 1) / block * block
+	started := append(slices.Clone(r.pass["admitted"].([]string)), r.pass["resumed"].([]string)...)
+	if !slices.Contains(started, name) {
+		return 0 // a later chunk
+	}
+	return n
+}
+
 // dropAborted ends a step in flight of which everybody was aborted.
 func (r *caseRun) dropAborted() error {
-	if !r.flying || slices.ContainsFunc(r.inStep, func(name string) bool { return r.stepper.Lookup(r.id(name)) != nil }) {
+	if r.c.flag("async_scheduling") || len(r.flights) == 0 ||
+		slices.ContainsFunc(r.flights[0].inStep, func(name string) bool { return r.stepper.Lookup(r.id(name)) != nil }) {
 		return nil
 	}
-	r.flying = false
+	r.flights = r.flights[1:]
 	return r.stepper.Complete(r.now, []sim.Outcome{})
 }
 
@@ -410,10 +489,19 @@ func (r *caseRun) inOrder() []sim.Assignment {
 func (r *caseRun) complete(s caseStep) error {
 	r.now++
 	r.ended = map[string]string{}
-	if !r.flying {
+	defer func() {
+		for _, name := range s.Received {
+			r.stepper.Received(r.now, r.id(name))
+		}
+		for _, name := range s.Sent {
+			r.stepper.Sent(r.now, r.id(name))
+		}
+	}()
+	if len(r.flights) == 0 || r.flights[0].step != s.Step {
 		return nil
 	}
-	r.flying = false
+	inStep := r.flights[0].inStep
+	r.flights = r.flights[1:]
 	outcomes := []sim.Outcome{}
 	for name, raw := range s.Sampled {
 		var tokens []int
@@ -445,7 +533,7 @@ func (r *caseRun) complete(s caseStep) error {
 	if err := r.stepper.Complete(r.now, outcomes); err != nil {
 		return err
 	}
-	for _, name := range r.inStep {
+	for _, name := range inStep {
 		if s := r.stepper.Lookup(r.id(name)); s != nil {
 			r.outputs[name] = s.Generated()
 		}
@@ -482,16 +570,31 @@ func (r *caseRun) observed(key string, step caseStep) (value any, known bool) {
 	case "running":
 		return r.listed(r.stepper.Running()), true
 	case "waiting":
-		return r.listed(r.stepper.Waiting()), true
+		return r.waiting(), true
+	case "swapped":
+		return r.listed(r.stepper.Swapped()), true
+	case "free_cpu_blocks":
+		return r.stepper.HostFree(), true
+	case "host_blocks":
+		blocks := map[string]int{}
+		for s := range r.stepper.Swapped().All() {
+			blocks[r.names[s.ID()]] = s.HostBlocks()
+		}
+		return blocks, true
 	case "free_blocks":
 		return r.stepper.Free(), true
 	case "blocks":
 		blocks := map[string]int{}
-		for _, l := range []sim.List{r.stepper.Running(), r.stepper.Waiting()} {
+		for _, l := range []sim.List{r.stepper.Running(), r.stepper.Waiting(), r.stepper.Pulling()} {
 			for s := range l.All() {
 				if s.Blocks() > 0 {
 					blocks[r.names[s.ID()]] = s.Blocks()
 				}
+			}
+		}
+		for id, name := range r.names {
+			if n := r.stepper.Held(id); n > 0 {
+				blocks[name] = n
 			}
 		}
 		return blocks, true
@@ -557,7 +660,12 @@ func (c *conformanceCase) drive(rep sim.Replica) (failures []string, asserted, a
 	}
 	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": []string{}}
 	for _, s := range c.Steps {
-		if err := r.apply(s); err != nil {
+		if err := r.apply(s); err != nil && s.Expect["error"] != nil {
+			if !errors.Is(err, scheduler.ErrHostMemory) || string(s.Expect["error"]) != `"host_memory_exhausted"` {
+				failures = append(failures, fmt.Sprintf("step %d %s: error %v, want %s", s.Step, s.Op, err, s.Expect["error"]))
+			}
+			return failures, asserted, assertedOK
+		} else if err != nil {
 			failures = append(failures, fmt.Sprintf("step %d %s: %v", s.Step, s.Op, err))
 			return failures, asserted, assertedOK
 		}
@@ -586,7 +694,7 @@ func (r *caseRun) apply(s caseStep) error {
 	case "submit":
 		r.submit(s.Requests)
 	case "schedule":
-		return r.schedule()
+		return r.schedule(s.Step)
 	case "complete":
 		return r.complete(s)
 	case "terminate":
@@ -602,8 +710,8 @@ func (r *caseRun) apply(s caseStep) error {
 	return nil
 }
 
-// schedulerFamilies are the families that have steps of a scheduler.
-var schedulerFamilies = []string{"vllm_v1", "vllm_v0", "vllm_v0_chunked", "sarathi", "orca", "static_batch", "vllm_prefill_first", "alternating_chunk", "distserve"}
+// schedulerFamilies are the families that are about schedulers.
+var schedulerFamilies = []string{"vllm_v1", "vllm_v0", "vllm_v0_chunked", "sarathi", "orca", "static_batch", "vllm_prefill_first", "alternating_chunk", "distserve", "requirement"}
 
 func TestConformance(t *testing.T) {
 	cases := conformanceFile(t)
@@ -613,10 +721,18 @@ func TestConformance(t *testing.T) {
 		f := tally{}
 		for i := range cases {
 			c := &cases[i]
-			if c.Family != family || c.Kind != "scheduler" {
+			if c.Family != family || c.Kind != "scheduler" && c.Kind != "requirement" {
 				continue
 			}
 			f.n++
+			if c.Kind == "requirement" {
+				if failures := c.require(); len(failures) > 0 {
+					t.Errorf("%s:\n  %s", c.ID, strings.Join(failures[:min(len(failures), 6)], "\n  "))
+				} else {
+					f.passed++
+				}
+				continue
+			}
 			rep, missing := c.replica()
 			if missing != "" {
 				t.Logf("%s: not covered: %s", c.ID, missing)
@@ -625,7 +741,12 @@ func TestConformance(t *testing.T) {
 				}
 				continue
 			}
-			failures, asserted, ok := c.drive(rep)
+			failures, asserted, ok := []string(nil), 0, 0
+			if c.Family == "distserve" {
+				failures, asserted, ok = drivePair(c)
+			} else {
+				failures, asserted, ok = c.drive(rep)
+			}
 			f.asserted += asserted
 			f.assertedOK += ok
 			if len(failures) == 0 {

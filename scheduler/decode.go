@@ -22,26 +22,31 @@ const (
 // is short the youngest running sequence is preempted. It reports whether the
 // whole batch decodes with nobody preempted.
 func decode(v sim.View, p *sim.Plan) (undisturbed bool) {
+	return decodeOr(v, p, (*sim.Plan).Preempt)
+}
+
+// decodeOr is decode with another way to take the memory of a victim.
+func decodeOr(v sim.View, p *sim.Plan, evict func(*sim.Plan, *sim.Sequence)) (undisturbed bool) {
 	undisturbed = true
 	for !p.AddDecodes() {
 		undisturbed = false
 		if p.Refusal() == sim.RefusedTokens {
-			decodeOldest(v, p)
+			decodeOldest(v, p, evict)
 			return false
 		}
-		p.Preempt(v.Running.Last())
+		evict(p, v.Running.Last())
 	}
 	return undisturbed
 }
 
 // decodeOldest spends a token budget that is smaller than the batch.
-func decodeOldest(v sim.View, p *sim.Plan) {
+func decodeOldest(v sim.View, p *sim.Plan, evict func(*sim.Plan, *sim.Sequence)) {
 	for s := range v.Running.All() {
 		for s.State() == sim.Running && s.Pending() == 1 && !p.Add(s, 1) {
 			if p.Refusal() == sim.RefusedTokens {
 				return
 			}
-			p.Preempt(v.Running.Last())
+			evict(p, v.Running.Last())
 		}
 	}
 }

@@ -192,8 +192,8 @@ func TestVariableDraftsPriceTheStep(t *testing.T) {
 			if e.Kind != sim.StepEnd || b.Decodes == 0 {
 				return
 			}
-			if !asked[text(b)] {
-				t.Errorf("step %d was not priced: %s", e.Step, text(b))
+			if !asked[text(*b)] {
+				t.Errorf("step %d was not priced: %s", e.Step, text(*b))
 			}
 			if len(b.Prefills) > 0 {
 				mixed++

@@ -1,9 +1,11 @@
 package scheduler
 
 import (
+	"errors"
 	"slices"
 
 	"servesim/sim"
+	"servesim/sim/kv"
 )
 
 // VLLM0 schedules as vLLM's V0 engine does by default (core/scheduler.py,
@@ -16,11 +18,13 @@ import (
 // a prompt must leave the watermark free. When no prompt can be taken,
 // everybody decodes; when memory runs out the youngest running sequence is
 // preempted for recomputation, perhaps the one that asks. Give the replica
-// [sim.TouchedGrowth]: the engine wants a free block for every decode.
+// [sim.TouchedGrowth]: the engine wants a free block for every decode. Its
+// prefix cache is one with EagerSharing.
 //
 // Rejected are prompts, after a preemption with the tokens generated, longer
 // than the token budget, and those that do not leave the watermark free even
-// alone. Swapping is left out: sequences are always recomputed.
+// alone. With Swap a victim goes to host memory, and while anything is there no
+// prompt is taken.
 //
 // The zero value has the engine's default options. It keeps the instant of the
 // latest prompt step.
@@ -37,6 +41,13 @@ type VLLM0 struct {
 	// arrival, until it would fit. It is admitted in the next pass. The victim
 	// for lack of memory is the worst in that order too.
 	Priority bool
+	// Swap moves victims to host memory (preemption_mode swap) in place of
+	// recomputing them. They come back, the first first, after a pass without a
+	// victim and without prompts, when their blocks and those of the next
+	// position leave the watermark free. If the host is full a victim is
+	// recomputed, or with Strict the run ends with ErrHostMemory, as the
+	// engine does.
+	Swap, Strict bool
 
 	prompts bool            // the latest pass planned prompts
 	passed  sim.Time        // when that was
@@ -51,13 +62,55 @@ func (e *VLLM0) Schedule(v sim.View, p *sim.Plan) {
 	}
 	e.passed = v.Now
 	room := p.Room()
-	e.admit(v, p)
+	if v.Swapped.Len() == 0 {
+		e.admit(v, p)
+	}
 	if e.prompts = p.Room() < room; e.prompts {
 		return
 	}
 	calm := !e.Priority || !e.yield(v, p)
-	if decode(v, p) && calm && (e.DelayFactor == 0 || v.Waiting.Len() == 0) {
+	calm = decodeOr(v, p, e.evict) && calm
+	if calm && v.Swapped.Len() > 0 {
+		e.swapIn(v, p)
+		calm = false
+	}
+	if calm && (e.DelayFactor == 0 || v.Waiting.Len() == 0) {
 		p.Hold()
+	}
+}
+
+// evict takes a victim's memory.
+func (e *VLLM0) evict(p *sim.Plan, s *sim.Sequence) {
+	switch {
+	case !e.Swap || s.Context() == 0:
+		p.Preempt(s)
+	case p.Swap(s):
+	case e.Strict:
+		p.Fail(ErrHostMemory)
+		p.Preempt(s)
+	default:
+		p.Preempt(s)
+	}
+}
+
+// ErrHostMemory ends a run in which a victim has no room in host memory.
+var ErrHostMemory = errors.New("scheduler: host memory is exhausted")
+
+// swapIn brings swapped sequences back and lets them decode.
+func (e *VLLM0) swapIn(v sim.View, p *sim.Plan) {
+	watermark := watermarkBlocks(e.Watermark, v.Limits)
+	for s := range v.Swapped.All() {
+		block := v.Limits.BlockTokens
+		switch need := s.Context()/block + kv.TouchedBlocks(s.Context(), 1, block); {
+		case need > v.Limits.Blocks:
+			rejectForMemory(p, s)
+			continue
+		case p.Free()-need < watermark || p.Room() < 1 || !p.SwapIn(s):
+			return
+		}
+		if !p.Add(s, 1) {
+			return
+		}
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 // perhaps the one that asks; the queue is served in such a pass too, but not
 // those just preempted. A prompt whose last block is not full wants a free
 // block for every chunk, as a decode does; give the replica
-// [sim.TouchedGrowth]. A pass leaves the list as: those that the budget did not
-// reach, decodes, prompts that it completes, other prompts, admitted ones.
+// [sim.TouchedGrowth], and EagerSharing with a prefix cache. A pass leaves the
+// list as: those that the budget did not reach, decodes, prompts that it
+// completes, other prompts, admitted ones.
 //
 // With PartialPrefills above 1 the budget is divided among the prompts in
 // progress, and short prompts overtake long ones that wait for others of their

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"servesim/sim"
 )
 
@@ -36,6 +38,14 @@ type VLLM1 struct {
 	// Overtake lets shorter prompts pass one that WholePrompts makes wait, as
 	// the engine did until 2025. By default it blocks them.
 	Overtake bool
+	// Reverse puts the sequences whose KV is on its way back to the front of the
+	// queue in reversed order in every pass, as the engine did until 2025. By
+	// default they keep their order.
+	Reverse bool
+	// Strict computes no position behind MaxModelLen - 1 of a running sequence,
+	// so that a prompt of MaxModelLen that takes several chunks never ends, as in
+	// the engine. It goes with a Strict replica.
+	Strict bool
 	// Lookahead is the number of slots that running sequences hold beyond the
 	// positions of a step, for drafters with a KV cache of their own. It needs
 	// a replica with Drafts.
@@ -51,6 +61,11 @@ func (e VLLM1) Schedule(v sim.View, p *sim.Plan) {
 		return
 	}
 	e.admit(v, p)
+	if e.Reverse && p.Room() > 0 && p.Slots() > 0 {
+		aside := slices.Collect(v.Pulling.All())
+		slices.Reverse(aside)
+		p.Requeue(aside...)
+	}
 	if v.Prefilling.Len() == 0 {
 		p.Hold()
 	}
@@ -59,7 +74,7 @@ func (e VLLM1) Schedule(v sim.View, p *sim.Plan) {
 // advance gives running sequences what they miss. It reports whether nobody
 // was preempted.
 func (e VLLM1) advance(v sim.View, p *sim.Plan) (calm bool) {
-	if e.Threshold == 0 && e.Lookahead == 0 && p.AddDecodes() {
+	if e.Threshold == 0 && e.Lookahead == 0 && !e.Strict && p.AddDecodes() {
 		// Without a threshold at most the youngest prompt is incomplete, so
 		// that decodes come first in the order of admission too.
 		return e.advanceEach(v.Prefilling, v, p)
@@ -71,7 +86,10 @@ func (e VLLM1) advanceEach(l sim.List, v sim.View, p *sim.Plan) (calm bool) {
 	calm = true
 	for s := range l.All() {
 		n := e.chunk(s, p)
-		if n == 0 {
+		if e.Strict {
+			n = min(n, v.Limits.MaxModelLen-1-s.Context())
+		}
+		if n <= 0 {
 			continue
 		}
 		for s.State() == sim.Running && !(e.ahead(s, n, p) && p.Add(s, n)) {
@@ -118,9 +136,13 @@ func (e VLLM1) victim(v sim.View) *sim.Sequence {
 	return worst
 }
 
-// admit starts waiting sequences until something forbids the next.
+// admit starts waiting sequences until something forbids the next. Those whose
+// KV another replica has are pulled in their turn and take no tokens yet.
 func (e VLLM1) admit(v sim.View, p *sim.Plan) {
 	for s := range v.Waiting.All() {
+		if !e.pull(v, p, s) {
+			return
+		}
 		n := e.chunk(s, p)
 		if want := e.want(s); e.WholePrompts && n < want {
 			if want > v.Limits.MaxBatchTokens {
@@ -134,6 +156,35 @@ func (e VLLM1) admit(v sim.View, p *sim.Plan) {
 			return
 		}
 	}
+	e.pull(v, p, nil)
+}
+
+// pull starts the transfers to the sequences that stand before s in line, or to
+// all if s is nil. It reports whether that went well: one without room blocks
+// those behind it, and none starts when nothing could be admitted.
+func (e VLLM1) pull(v sim.View, p *sim.Plan, s *sim.Sequence) bool {
+	for r := range v.Remote.All() {
+		if s != nil && !e.before(r, s) {
+			return true
+		}
+		if p.Room() == 0 || p.Slots() == 0 || !p.Pull(r) {
+			return false
+		}
+	}
+	for r := range v.Coming.All() {
+		if s == nil && !r.Pulled() && !p.Pull(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// before reports whether a stands before b in line.
+func (e VLLM1) before(a, b *sim.Sequence) bool {
+	if e.Priority && a.Priority() != b.Priority() {
+		return a.Priority() < b.Priority()
+	}
+	return a.Turn() < b.Turn()
 }
 
 // fits is the admission test for memory.

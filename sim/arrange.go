@@ -22,16 +22,17 @@ func (p *Plan) Arrange(order []*Sequence) {
 	}
 }
 
-// Requeue moves waiting sequences to the front of the queue, in that order, or
-// to their places if the replica has an Order.
+// Requeue moves sequences in line to its front, in that order, or to their
+// places if the replica has an Order.
 func (p *Plan) Requeue(order ...*Sequence) {
 	p.check()
 	for i := len(order) - 1; i >= 0; i-- {
 		s := order[i]
-		if s.home != p.st || s.state != Waiting && s.state != Preempted {
+		if s.home != p.st || s.state == Running || s.state == Swapped || s.state == Ended {
 			panic(fmt.Sprintf("sim: Plan.Requeue of sequence %d, which is %v", s.serial, s.state))
 		}
-		p.st.dequeue(s)
-		p.st.enqueue(s, true)
+		p.st.displace(s)
+		p.st.giveTurn(s, true)
+		p.st.place(s)
 	}
 }

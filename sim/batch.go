@@ -32,6 +32,9 @@ type Batch struct {
 	Context int
 	// Prefills are the prompt chunks of the step.
 	Prefills []Chunk
+	// SwapIn and SwapOut are the KV blocks copied from and to host memory with
+	// the step.
+	SwapIn, SwapOut int
 	// Padding is what the device computes without use.
 	Padding Padding
 }
@@ -76,4 +79,6 @@ func (b Batch) Samples() int {
 }
 
 // Empty reports whether the batch holds no work.
-func (b Batch) Empty() bool { return b.Decodes == 0 && len(b.Prefills) == 0 }
+func (b Batch) Empty() bool {
+	return b.Decodes == 0 && len(b.Prefills) == 0 && b.SwapIn == 0 && b.SwapOut == 0
+}

@@ -28,11 +28,26 @@ func (st *Stepper) recount() error {
 			pending += s.Pending()
 		}
 	}
-	for s := range st.waiting.all {
-		if !s.hashed {
-			owned += s.Blocks()
+	for _, l := range st.lines() {
+		for s := range l.all {
+			if !s.hashed {
+				owned += s.Blocks()
+			}
+			pending += s.uncomputed()
+			if s.Blocks() > 0 && !s.pulled && s.state != Pulling {
+				return st.differs(fmt.Sprintf("blocks of request %d, which waits", s.req.ID), s.Blocks(), 0)
+			}
 		}
-		pending += s.uncomputed()
+	}
+	held, host := 0, 0
+	for s := range st.swapped.all {
+		host += s.hostBlocks
+	}
+	for _, a := range st.accounts {
+		held += a.blocks
+		if !a.hashed {
+			owned += a.blocks
+		}
 	}
 	if err := st.recountCache(); err != nil {
 		return err
@@ -48,7 +63,10 @@ func (st *Stepper) recount() error {
 		{"members", st.cohort.n, members},
 		{"context", st.cohort.context, context},
 		{"Load.PendingPrompt", st.load.PendingPrompt, pending},
-		{"Load.Waiting", st.load.Waiting, st.waiting.n},
+		{"Load.Waiting", st.load.Waiting, st.inLine()},
+		{"host blocks", st.host.Owned(), host},
+		{"Load.Held", st.load.Held, held},
+		{"Load.Coming", st.load.Coming, st.coming.n},
 		{"Load.Running", st.load.Running, st.running.n},
 		{"Load.FreeBlocks", st.load.FreeBlocks, st.memory.Free()},
 	} {
@@ -60,6 +78,11 @@ func (st *Stepper) recount() error {
 		return st.differs("crossing", crossing, members)
 	}
 	return nil
+}
+
+// lines returns the lists of those who wait for admission.
+func (st *Stepper) lines() []*list {
+	return []*list{&st.waiting.list, &st.remote.list, &st.pulling.list, &st.swapped}
 }
 
 func (st *Stepper) differs(what string, got, want int) error {
@@ -80,11 +103,16 @@ func (st *Stepper) recountCache() error {
 		return nil
 	}
 	err := st.memory.cache.Check(func(yield func(*kv.Table) bool) {
-		for _, l := range []*list{&st.running, &st.waiting.list} {
+		for _, l := range append(st.lines(), &st.running) {
 			for s := range l.all {
 				if s.hashed && s.table.Len() > 0 && !yield(&s.table) {
 					return
 				}
+			}
+		}
+		for _, a := range st.accounts {
+			if a.hashed && a.table.Len() > 0 && !yield(&a.table) {
+				return
 			}
 		}
 		for i := range st.retained.tables {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 )
 
 // Config describes a simulated deployment. Make a fresh one for every run:
@@ -11,15 +12,24 @@ import (
 type Config struct {
 	// Replicas are the engine instances, at least one.
 	Replicas []Replica
-	// Router spreads arrivals over the replicas. It may be nil when there is
-	// one replica.
+	// Router spreads arrivals over the replicas. It may be nil when one replica
+	// takes prompts.
 	Router Router
+	// Handoff picks the replica that decodes a request whose prompt one of
+	// RolePrefill computes. It may be nil when one replica decodes. Link carries
+	// the KV.
+	Handoff Router
+	Link    *Link
+	// Roles moves replicas between roles; nil keeps them. SwitchCost is the
+	// time from drained to open.
+	Roles      RoleController
+	SwitchCost time.Duration
 	// Admission stands before the router. nil accepts everything.
 	Admission Admission
 	// Classes are the kinds of requests. Empty means one class without name
 	// and targets.
 	Classes []Class
-	// Windows are times in which replicas are slow or stopped.
+	// Windows are times in which replicas or links are slow or stopped.
 	Windows []Window
 	// FollowUp makes the requests that a client sends in reaction to the end
 	// of one: completed, rejected or aborted. They must not arrive before
@@ -47,6 +57,12 @@ type Config struct {
 type Replica struct {
 	Scheduler Scheduler
 	CostModel CostModel
+	// Role is what the replica does; FirstToken is heeded with RolePrefill.
+	Role       Role
+	FirstToken FirstTokenSide
+	// Group, if it is not 0, is the number of a group of replicas that step
+	// together; see Grouper.
+	Group int
 	// Order sorts the waiting queue; nil keeps order of arrival, preempted
 	// sequences in front.
 	Order Order
@@ -55,6 +71,9 @@ type Replica struct {
 	KVBlocks int
 	// ReservedBlocks of KVBlocks are never given out (a placeholder block).
 	ReservedBlocks int
+	// HostBlocks is the number of blocks in host memory, for sequences that are
+	// swapped out. It goes with KVBlocks and without PrefixCache.
+	HostBlocks int
 	// BlockTokens is the number of tokens per block; 0 means 16.
 	BlockTokens int
 	// Growth says how many blocks must be free for a decode.
@@ -64,11 +83,35 @@ type Replica struct {
 	// as soon as the step that computes them is planned. Without KVBlocks the
 	// content of every block is kept, and memory grows with it.
 	PrefixCache bool
+	// EagerSharing shares the full blocks of a prompt from its allocation on,
+	// before they are computed, as vLLM V0 does. Whoever shares one computes it
+	// too, until the step that computes it first has ended. A prompt that is all
+	// there computes its last token again. It goes with PrefixCache and one step
+	// in flight.
+	EagerSharing bool
+	// Store is looked up behind the prefix cache when a request is admitted;
+	// nil means none.
+	Store Store
 	// Drafts is the number of draft tokens proposed for each sequence after
 	// each of its tokens; 0 means no speculation. Drafter says which of them
 	// are right.
 	Drafts  int
 	Drafter Drafter
+	// Strict keeps requests that can never be served, as some engines do: a
+	// prompt larger than the cache waits, one that cannot grow even alone is
+	// preempted again and again. A run that meets them ends with the error that
+	// it makes no progress. By default they are rejected.
+	Strict bool
+	// FreeAborted frees the blocks of a request that is aborted while a transfer
+	// fills them, as vLLM did until 2025: others may get them before it ends.
+	// By default they are held until then.
+	FreeAborted bool
+	// InFlight is how many steps may have been planned and not ended; 0 means
+	// 1. More hide the time of the host behind that of the device, or fill the
+	// stages of a pipeline; see Async and Pipeliner. A decode step costs
+	// O(sequences) then. It goes with RoleBoth or RoleDecode, and without Drafts.
+	InFlight int
+	Async    Async
 	// MaxSeqs limits the running sequences; 0 means no limit.
 	MaxSeqs int
 	// MaxBatchTokens limits the positions of one step; 0 means no limit.
@@ -85,15 +128,18 @@ type Growth uint8
 const (
 	// ExactGrowth asks for a block when the next position needs a new one.
 	ExactGrowth Growth = iota
-	// TouchedGrowth asks for a free block for every decode, as if its last
-	// block, half filled, had to be had again (vLLM V0, Sarathi-Serve): memory
-	// runs out up to BlockTokens - 1 tokens early. Only what is needed is
-	// taken.
+	// TouchedGrowth asks for a free block for every decode but those admitted in
+	// this pass, as if its last block, half filled, had to be had again (vLLM
+	// V0, Sarathi-Serve): memory runs out up to BlockTokens - 1 tokens early.
+	// Only what is needed is taken.
 	TouchedGrowth
 )
 
 // maxDrafts bounds what a replica counts per draft position.
 const maxDrafts = 1 << 10
+
+// maxInFlight bounds the steps that a replica keeps.
+const maxInFlight = 1 << 10
 
 // maxBlockTokens bounds what a replica keeps per position of a block.
 const maxBlockTokens = 1 << 20
@@ -125,11 +171,19 @@ type Result struct {
 	// Drafted counts the draft tokens checked, Accepted those that became
 	// tokens of an answer.
 	Drafted, Accepted int64
-	// PrefixHits counts the positions that the prefix cache had when requests
-	// were first admitted.
+	// PrefixHits counts the positions that the prefix cache and the store had
+	// when requests were first admitted.
 	PrefixHits int64
 	// Recompute counts the positions whose KV was lost to preemptions.
 	Recompute int64
+	// Transfers counts the pulls that ended, Transferred the positions whose KV
+	// they brought.
+	Transfers, Transferred int64
+	// Surplus counts the decode positions and prompts that steps computed for
+	// requests that had ended when the step did.
+	Surplus int64
+	// Switches counts the changes of role that ended.
+	Switches int64
 	// End is the instant of the last event, or Until.
 	End Time
 	// Cancelled is set when the context ended the run; the counts describe
@@ -144,9 +198,6 @@ func (c *Config) validate() error {
 	}
 	if len(c.Replicas) > math.MaxInt32 {
 		return fmt.Errorf("sim: Config.Replicas has %d entries", len(c.Replicas))
-	}
-	if len(c.Replicas) > 1 && c.Router == nil {
-		return fmt.Errorf("sim: Config.Router is nil with %d replicas", len(c.Replicas))
 	}
 	if c.Until < 0 {
 		return fmt.Errorf("sim: Config.Until is %d", c.Until)
@@ -172,7 +223,13 @@ func (c *Config) validate() error {
 			return fmt.Errorf("sim: Config.Replicas[%d]%w", i, err)
 		}
 	}
-	return validateWindows(c.Windows, len(c.Replicas))
+	if err := c.validateRoles(); err != nil {
+		return err
+	}
+	if err := c.validateController(); err != nil {
+		return err
+	}
+	return validateWindows(c.Windows, len(c.Replicas), c.Link)
 }
 
 func (r *Replica) validate() error {
@@ -186,8 +243,8 @@ func (r *Replica) validate() error {
 		name  string
 		value int
 	}{
-		{"KVBlocks", r.KVBlocks}, {"ReservedBlocks", r.ReservedBlocks}, {"BlockTokens", r.BlockTokens},
-		{"Drafts", r.Drafts}, {"MaxSeqs", r.MaxSeqs}, {"MaxBatchTokens", r.MaxBatchTokens}, {"MaxModelLen", r.MaxModelLen},
+		{"KVBlocks", r.KVBlocks}, {"HostBlocks", r.HostBlocks}, {"ReservedBlocks", r.ReservedBlocks}, {"BlockTokens", r.BlockTokens},
+		{"Drafts", r.Drafts}, {"InFlight", r.InFlight}, {"Group", r.Group}, {"MaxSeqs", r.MaxSeqs}, {"MaxBatchTokens", r.MaxBatchTokens}, {"MaxModelLen", r.MaxModelLen},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf(".%s is %d", f.name, f.value)
@@ -196,14 +253,44 @@ func (r *Replica) validate() error {
 	if r.Growth > TouchedGrowth {
 		return fmt.Errorf(".Growth is %d", r.Growth)
 	}
+	if r.HostBlocks > 0 && (r.KVBlocks == 0 || r.PrefixCache) {
+		return fmt.Errorf(".HostBlocks is %d without KVBlocks or with PrefixCache", r.HostBlocks)
+	}
 	if r.KVBlocks == 0 && r.ReservedBlocks > 0 {
 		return fmt.Errorf(".ReservedBlocks is %d without KVBlocks", r.ReservedBlocks)
+	}
+	if r.Role > RoleDecode {
+		return fmt.Errorf(".Role is %d", uint8(r.Role))
+	}
+	if r.Async > AsyncSurplus || r.Async != NotAsync && r.InFlight < 2 {
+		return fmt.Errorf(".Async is %d with InFlight %d", uint8(r.Async), r.InFlight)
+	}
+	if r.InFlight > 1 && (r.Drafts > 0 || r.Role == RolePrefill) {
+		return fmt.Errorf(".InFlight is %d with Drafts %d or RolePrefill", r.InFlight, r.Drafts)
+	}
+	if r.InFlight > 1 && r.Group > 0 {
+		return fmt.Errorf(".Group is %d with InFlight %d", r.Group, r.InFlight)
+	}
+	if r.InFlight > 1 && r.HostBlocks > 0 {
+		return fmt.Errorf(".HostBlocks is %d with InFlight %d", r.HostBlocks, r.InFlight)
+	}
+	if r.InFlight > maxInFlight {
+		return fmt.Errorf(".InFlight is %d, more than %d", r.InFlight, maxInFlight)
+	}
+	if r.FirstToken > FirstFromDecode {
+		return fmt.Errorf(".FirstToken is %d", uint8(r.FirstToken))
+	}
+	if r.Drafts > 0 && r.Role == RolePrefill {
+		return fmt.Errorf(".Drafts is %d with RolePrefill", r.Drafts)
 	}
 	if r.Drafts > maxDrafts {
 		return fmt.Errorf(".Drafts is %d, more than %d", r.Drafts, maxDrafts)
 	}
 	if r.BlockTokens > maxBlockTokens {
 		return fmt.Errorf(".BlockTokens is %d, more than %d", r.BlockTokens, maxBlockTokens)
+	}
+	if r.EagerSharing && (!r.PrefixCache || r.InFlight > 1) {
+		return fmt.Errorf(".EagerSharing is set with PrefixCache %t and InFlight %d", r.PrefixCache, r.InFlight)
 	}
 	if r.PrefixCache && r.KVBlocks > math.MaxInt32 {
 		return fmt.Errorf(".KVBlocks is %d, more than %d, with PrefixCache", r.KVBlocks, math.MaxInt32)

@@ -103,6 +103,7 @@ func (sc scenario) config() (sim.Config, []policy) {
 		r.MaxModelLen = 30 + rng.IntN(100)
 	}
 	r.PrefixCache = rng.IntN(3) == 0
+	r.EagerSharing = r.PrefixCache && rng.IntN(2) == 0
 	if rng.IntN(4) == 0 {
 		r.Drafts = 1 + rng.IntN(4)
 		r.Drafter = sim.DrafterFunc(func(q sim.Query, index, drafts int) int { return (q.ID*7 + index*3) % (drafts + 1) })

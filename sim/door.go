@@ -16,11 +16,11 @@ func (e *engine) enter(s *Sequence) {
 			return
 		}
 	}
-	to := 0
+	to := e.onlyPrefill
 	if e.cfg.Router != nil {
 		to = e.cfg.Router.Route(e.now, q, e.loads)
 	}
-	if to < 0 || to >= len(e.replicas) {
+	if to < 0 || to >= len(e.replicas) || e.loads[to].Closed {
 		e.end(s, Reject, RejectNoRoute)
 		return
 	}

@@ -29,8 +29,12 @@ func (f DrafterFunc) Accept(q Query, index, drafts int) int { return f(q, index,
 // pending position, 0 while the prompt is not computed.
 func (s *Sequence) Drafts() int { return int(s.drafts) }
 
-// speculates reports whether decodes are rows of their own.
-func (st *Stepper) speculates() bool { return st.cfg.Drafts > 0 }
+// byRow reports whether decodes are rows of their own: because drafts make
+// them uneven, because requests leave with their first token, or because
+// several steps are in flight.
+func (st *Stepper) byRow() bool {
+	return st.cfg.Drafts > 0 || st.cfg.Role == RolePrefill || len(st.ring) > 1
+}
 
 // propose gives s the drafts for its next step, as many as its length allows.
 func (st *Stepper) propose(s *Sequence, drafts int) {
@@ -40,22 +44,34 @@ func (st *Stepper) propose(s *Sequence, drafts int) {
 
 // commitRow puts a decode with its drafts into the step.
 func (st *Stepper) commitRow(s *Sequence, tokens int) {
-	f := &st.step
+	f := st.step
 	if !st.parked.contains(s) {
 		st.parked.pushBack(s)
 	}
-	f.rows = append(f.rows, assignment{s, s.serial, tokens})
+	f.rows = append(f.rows, assignment{s: s, serial: s.serial, tokens: tokens})
 	f.batch.Decodes++
 	f.batch.Positions += tokens
 	f.batch.Context += s.computed
 	s.computed += tokens
+	if len(st.ring) > 1 {
+		st.depart(&f.rows[len(f.rows)-1])
+	}
 }
 
 // endRows gives every row its tokens.
 func (st *Stepper) endRows() (tokens int) {
-	for _, a := range st.step.rows {
+	for i := range st.step.rows {
+		a := &st.step.rows[i]
 		st.hub.result.DecodePositions += int64(a.tokens)
+		if len(st.ring) > 1 {
+			tokens += st.arrive(a)
+			continue
+		}
 		if a.s.serial == a.serial && a.s.state == Running {
+			if st.cfg.Role == RolePrefill {
+				tokens += st.endPrompt(a.s)
+				continue
+			}
 			tokens += st.endRow(a.s, a.tokens, 1+st.accepted(a.s, a.tokens-1), 0)
 			st.propose(a.s, st.cfg.Drafts)
 		}

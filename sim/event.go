@@ -26,14 +26,23 @@ const (
 	Arrive Kind = iota + 1
 	// Queue: a request was routed and joined the queue of Replica.
 	Queue
-	// Admit: a request joined the running sequences, for the first time or
-	// after a preemption (Preemptions > 0).
+	// Admit: a request joined the running sequences of Replica: for the first
+	// time, after a preemption (Preemptions > 0), or after a transfer.
 	Admit
 	// PrefillEnd: the whole prompt is computed, for the first time.
 	PrefillEnd
 	// FirstToken: the first token was sampled.
 	FirstToken
-	// Preempt: a running request lost its KV blocks and is waiting again.
+	// Handoff: a request whose prompt another replica computed joined the queue
+	// of Replica.
+	Handoff
+	// Pull: Replica began to fetch the KV of Tokens positions of a request;
+	// Cached of them its prefix cache has.
+	Pull
+	// Pulled: those have arrived, Took after the Pull.
+	Pulled
+	// Preempt: a running request lost its KV blocks and is waiting again. Reason
+	// is PreemptSwap if host memory has them.
 	Preempt
 	// Finish: the last token was sampled. Output is the number of tokens,
 	// GapsOver the gaps over the class target, Reason FinishStop or
@@ -44,6 +53,10 @@ const (
 	Reject
 	// Abort: the client gave up. Output counts tokens it had received.
 	Abort
+	// Drain: Replica was closed, to get the role that Reason names.
+	Drain
+	// Open: it is open in that role, Took later.
+	Open
 	// StepEnd: a step of Replica ended. Step fields; no identity.
 	StepEnd
 	// End: the run is over at Time. It comes once, last.
@@ -51,8 +64,8 @@ const (
 )
 
 var kindNames = [...]string{Arrive: "arrive", Queue: "queue", Admit: "admit", PrefillEnd: "prefill-end",
-	FirstToken: "first-token", Preempt: "preempt", Finish: "finish", Reject: "reject", Abort: "abort",
-	StepEnd: "step-end", End: "end"}
+	FirstToken: "first-token", Handoff: "handoff", Pull: "pull", Pulled: "pulled", Preempt: "preempt", Finish: "finish", Reject: "reject", Abort: "abort",
+	Drain: "drain", Open: "open", StepEnd: "step-end", End: "end"}
 
 // String returns the kind's name in lower case.
 func (k Kind) String() string {
@@ -62,9 +75,11 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// Reasons of Finish and Reject events that the engine gives. Policies may
+// Reasons of Preempt, Finish and Reject events that the engine gives. Policies may
 // reject with reasons of their own.
 const (
+	PreemptSwap = "swap" // of a Preempt: not lost but swapped out
+
 	FinishStop   = "stop"   // the model ended the answer
 	FinishLength = "length" // MaxOutput or the model's length limit was reached
 
@@ -73,7 +88,7 @@ const (
 	RejectDuplicateID  = "duplicate_id"
 	RejectUnknownClass = "unknown_class"
 	RejectPrefixBlock  = "incompatible_prefix_block" // hashes of a block size that cannot be converted
-	RejectBadField     = "bad_field"                 // a negative field, or a length above 2^40
+	RejectBadField     = "bad_field"                 // a negative field, a length above 2^40, or First after Arrival
 	RejectModelLen     = "exceeds_max_model_len"     // the prompt alone is longer
 	RejectKVCapacity   = "exceeds_kv_capacity"       // the prompt alone needs more blocks than there are
 	RejectOutOfKV      = "out_of_kv"                 // alone in the cache and cannot grow
@@ -103,13 +118,13 @@ type Event struct {
 	// Step fields.
 	Step       int64         // running number of the replica's steps, from 1
 	Took       time.Duration // the step lasted from Time-Took to Time
-	Batch      Batch
-	Gaps       []GapGroup // gaps between tokens that ended with this step
-	Tokens     int32      // tokens sampled by this step, first tokens included
-	Cached     int32      // Admit: positions found in the prefix cache
-	FreeBlocks int        // KV blocks free while the step ran
-	Waiting    int32      // sequences waiting when the step started
-	Running    int32      // sequences running when the step started
+	Batch      *Batch        // nil but for StepEnd
+	Gaps       []GapGroup    // gaps between tokens that ended with this step
+	Tokens     int32         // tokens sampled by this step, first tokens included
+	Cached     int32         // Admit: positions that it had without computing them: found in the prefix cache, or transferred
+	FreeBlocks int           // KV blocks free while the step ran
+	Waiting    int32         // sequences waiting when the step started
+	Running    int32         // sequences running when the step started
 	seq        *Sequence
 }
 
@@ -136,6 +151,8 @@ func (e Event) String() string {
 	switch e.Kind {
 	case End:
 		return fmt.Sprintf("%d end", int64(e.Time))
+	case Drain, Open:
+		return fmt.Sprintf("%d r%d %v as %s after %d", int64(e.Time), e.Replica, e.Kind, e.Reason, int64(e.Took))
 	case StepEnd:
 		return fmt.Sprintf("%d r%d step %d took %d: %d decodes context %d, prefills %v, padding %d+%d, %d tokens, gaps %v, free %d waiting %d running %d",
 			int64(e.Time), e.Replica, e.Step, int64(e.Took), e.Batch.Decodes, e.Batch.Context, e.Batch.Prefills,
@@ -143,10 +160,18 @@ func (e Event) String() string {
 	}
 	s := fmt.Sprintf("%d r%d %v #%d id %d", int64(e.Time), e.Replica, e.Kind, e.Serial, e.ID)
 	switch e.Kind {
+	case Preempt:
+		if e.Reason != "" {
+			s += " " + e.Reason
+		}
 	case Admit:
 		if e.Cached > 0 {
 			s += fmt.Sprintf(" cached %d", e.Cached)
 		}
+	case Pull:
+		s += fmt.Sprintf(" %d positions, cached %d", e.Tokens, e.Cached)
+	case Pulled:
+		s += fmt.Sprintf(" %d positions in %d", e.Tokens, int64(e.Took))
 	case Arrive:
 		s += fmt.Sprintf(" class %d prompt %d", e.Class, e.Prompt)
 	case Finish, Reject, Abort:
@@ -161,8 +186,11 @@ func (e Event) String() string {
 // first. It is filled for Finish, Reject and Abort events when
 // Config.TokenTimes is set, and valid during Observe only.
 func (e Event) TokenTimes(dst []Time) []Time {
-	if e.seq == nil {
-		return dst
+	switch e.Kind {
+	case Finish, Reject, Abort:
+		if e.seq != nil {
+			return e.seq.appendTokenTimes(dst)
+		}
 	}
-	return e.seq.appendTokenTimes(dst)
+	return dst
 }

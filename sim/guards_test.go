@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +94,7 @@ func TestConfigErrors(t *testing.T) {
 		{"model length", func(c *sim.Config) { c.Replicas[0].MaxModelLen = math.MinInt }, "Config.Replicas[0].MaxModelLen is -9223372036854775808"},
 		{"reserved of nothing", func(c *sim.Config) { c.Replicas[0].ReservedBlocks = 1 }, "Config.Replicas[0].ReservedBlocks is 1 without KVBlocks"},
 		{"all reserved", func(c *sim.Config) { c.Replicas[0].KVBlocks, c.Replicas[0].ReservedBlocks = 4, 4 }, "Config.Replicas[0].ReservedBlocks is 4 of 4 KVBlocks"},
+		{"eager sharing", second(func(r *sim.Replica) { r.EagerSharing = true }), "Config.Replicas[1].EagerSharing is set with PrefixCache false and InFlight 0"},
 		{"horizon", func(c *sim.Config) { c.Until = -5 }, "Config.Until is -5"},
 		{"steps", func(c *sim.Config) { c.MaxSteps = -6 }, "Config.MaxSteps is -6"},
 		{"first token target", func(c *sim.Config) { c.Classes = []sim.Class{{}, {TTFT: -time.Second}} }, "Config.Classes[1].TTFT is -1s"},
@@ -389,6 +389,9 @@ func TestFaultyRequests(t *testing.T) {
 		{"negative hint", replica, nil, sim.Request{Prompt: 1, Output: 1, Hint: -1}, "bad_field", 0},
 		{"negative deadline", replica, nil, sim.Request{Prompt: 1, Output: 1, Deadline: -1}, "bad_field", 0},
 		{"negative patience", replica, nil, sim.Request{Prompt: 1, Output: 1, Patience: sim.Patience{First: -1}}, "bad_field", 0},
+		{"negative attempt", replica, nil, sim.Request{Prompt: 1, Output: 1, Attempt: -1}, "bad_field", 0},
+		{"negative first arrival", replica, nil, sim.Request{Prompt: 1, Output: 1, Attempt: 1, First: -1}, "bad_field", 0},
+		{"first arrival after its own", replica, nil, sim.Request{Prompt: 1, Output: 1, Attempt: 1, First: millisecond(100) + 1}, "bad_field", 0},
 		{"negative total patience", replica, nil, sim.Request{Prompt: 1, Output: 1, Patience: sim.Patience{Total: -1}}, "bad_field", 0},
 		{"no such class", replica, nil, sim.Request{Prompt: 1, Output: 1, Class: 1}, "unknown_class", 0},
 		{"negative class", replica, nil, sim.Request{Prompt: 1, Output: 1, Class: -1}, "unknown_class", 0},
@@ -475,96 +478,6 @@ var colocated = []struct {
 	{"request batch", true, func() sim.Scheduler { return &scheduler.RequestBatch{} }},
 }
 
-// What a simulator must do where real engines hang or leak: every case of the
-// family "requirement", for every policy.
-func TestRequirements(t *testing.T) {
-	for _, c := range conformance(t, "requirement") {
-		for _, p := range colocated {
-			t.Run(c.ID+"/"+p.name, func(t *testing.T) {
-				r := c.Config.replica(p.policy())
-				if p.whole {
-					r.MaxBatchTokens = 0
-				}
-				switch {
-				case c.Outcome.Invariant == "":
-					c.require(t, r)
-				case strings.HasPrefix(c.Outcome.Invariant, "free + sum"):
-					conserveBlocks(t, r)
-				case strings.HasPrefix(c.Outcome.Invariant, "for each finished request: sum(scheduled)"):
-					conserveTokens(t, r)
-				default:
-					t.Errorf("unknown invariant %q", c.Outcome.Invariant)
-				}
-			})
-		}
-	}
-}
-
-// require runs the requests of a case and compares with its outcome.
-func (c *conformanceCase) require(t *testing.T, r sim.Replica) {
-	want, ids := c.Outcome, c.numbers()
-	events := &keeper{}
-	var rs []sim.Request
-	for _, q := range c.Requests {
-		rs = append(rs, sim.Request{ID: ids[q.ID], Prompt: q.tokens(), Output: q.limit(), MaxOutput: q.limit()})
-	}
-	res, err := sim.Run(context.Background(), sim.Config{Replicas: []sim.Replica{r}, Observers: []sim.Observer{events}, Check: true, MaxSteps: 10_000}, slice(rs))
-	if err != nil {
-		t.Fatal(err)
-	}
-	addsUp(t, res)
-	has := func(id, reason string) bool {
-		return slices.ContainsFunc(events.endings(), func(e ending) bool { return e.id == ids[id] && e.reason == reason })
-	}
-	for id, reason := range want.Rejected {
-		if !has(id, reason) || res.Rejected != int64(len(want.Rejected)) {
-			t.Errorf("%s: endings %+v, want a rejection for %s", id, events.endings(), reason)
-		}
-	}
-	if reason := want.RejectedSecond; reason != "" && (!has(c.Requests[1].ID, reason) || res.Rejected != 1) {
-		t.Errorf("endings %+v, want the second request rejected for %s", events.endings(), reason)
-	}
-	for id, reason := range want.Finished {
-		if !has(id, reason) {
-			t.Errorf("%s: endings %+v, want finished by %s", id, events.endings(), reason)
-		}
-	}
-	for id, reasons := range want.Terminal {
-		// The family says "invalid" for a field that no engine takes.
-		if !slices.ContainsFunc(reasons, func(r string) bool { return has(id, r) || r == "invalid" && has(id, sim.RejectZeroOutput) }) {
-			t.Errorf("%s: endings %+v, want one of %v", id, events.endings(), reasons)
-		}
-	}
-	for id, n := range want.OutputTokens {
-		for _, e := range events.of(sim.Finish) {
-			if e.ID == ids[id] && e.Output != n {
-				t.Errorf("%s: %d tokens, want %d", id, e.Output, n)
-			}
-		}
-	}
-	for i, id := range want.FirstTokenOrderPrefix {
-		if first := events.of(sim.FirstToken); first[i].ID != ids[id] {
-			t.Errorf("first token number %d goes to request %d, want %d", i, first[i].ID, ids[id])
-		}
-	}
-	if want.AllFinished && res.Completed != int64(len(rs)) {
-		t.Errorf("%d of %d completed", res.Completed, len(rs))
-	}
-	for _, limit := range []struct {
-		what string
-		max  *int64
-		got  int64
-	}{
-		{"steps", want.MaxSteps, res.Steps},
-		{"preemptions", want.MaxPreemptions, res.Preemptions},
-		{"prompt positions", want.MaxScheduledPromptTokens, res.PrefillTokens},
-	} {
-		if limit.max != nil && limit.got > *limit.max {
-			t.Errorf("%d %s, want at most %d", limit.got, limit.what, *limit.max)
-		}
-	}
-}
-
 // crowd draws requests that finish, outgrow the cache, or give up.
 func crowd(n int, impatient bool) (rs []sim.Request) {
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -581,47 +494,63 @@ func crowd(n int, impatient bool) (rs []sim.Request) {
 	return rs
 }
 
-// conserveBlocks watches the blocks at every pass, and after everybody has
-// left through what a router sees.
-func conserveBlocks(t *testing.T, r sim.Replica) {
-	a := &audited{inner: r.Scheduler}
-	r.Scheduler = a
-	last := &lastLoad{}
-	res, err := sim.Run(context.Background(), sim.Config{Replicas: []sim.Replica{r}, Router: last, Check: true},
-		slice(append(crowd(200, true), sim.Request{ID: 1000, Arrival: millisecond(1_000_000), Prompt: 1, Output: 1, MaxOutput: 1})))
-	if err != nil {
-		t.Fatal(err)
+// smallCache is a replica of ten usable blocks, which the crowd outgrows.
+func smallCache(whole bool, s sim.Scheduler) sim.Replica {
+	r := sim.Replica{Scheduler: s, CostModel: everyStep(time.Millisecond), KVBlocks: 11, ReservedBlocks: 1, MaxSeqs: 8, MaxModelLen: 512}
+	if !whole {
+		r.MaxBatchTokens = 64
 	}
-	addsUp(t, res)
-	if res.Completed == 0 || res.Aborted == 0 || res.Rejected == 0 || res.Preemptions == 0 && a.evicts() {
-		t.Errorf("the mix lacks something: %+v", res)
-	}
-	if a.leaked != 0 || a.passes == 0 {
-		t.Errorf("%d blocks missing at one of %d passes", a.leaked, a.passes)
-	}
-	if usable := r.KVBlocks - r.ReservedBlocks; last.FreeBlocks != usable || last.Blocks != usable {
-		t.Errorf("at the end %d of %d blocks free, want all of %d", last.FreeBlocks, last.Blocks, usable)
+	return r
+}
+
+// Every block is free or belongs to somebody, before every pass, and all are
+// free in what a router sees after everybody has left.
+func TestBlocksAreConserved(t *testing.T) {
+	for _, p := range colocated {
+		t.Run(p.name, func(t *testing.T) {
+			a, last := &audited{inner: p.policy()}, &lastLoad{}
+			r := smallCache(p.whole, a)
+			res, err := sim.Run(context.Background(), sim.Config{Replicas: []sim.Replica{r}, Router: last, Check: true},
+				slice(append(crowd(200, true), sim.Request{ID: 1000, Arrival: millisecond(1_000_000), Prompt: 1, Output: 1, MaxOutput: 1})))
+			if err != nil {
+				t.Fatal(err)
+			}
+			addsUp(t, res)
+			if res.Completed == 0 || res.Aborted == 0 || res.Rejected == 0 || res.Preemptions == 0 && a.evicts() {
+				t.Errorf("the mix lacks something: %+v", res)
+			}
+			if a.leaked != 0 || a.passes == 0 {
+				t.Errorf("%d blocks missing at one of %d passes", a.leaked, a.passes)
+			}
+			if usable := r.KVBlocks - r.ReservedBlocks; last.FreeBlocks != usable || last.Blocks != usable {
+				t.Errorf("at the end %d of %d blocks free, want all of %d", last.FreeBlocks, last.Blocks, usable)
+			}
+		})
 	}
 }
 
-// conserveTokens adds up what every finished request was given.
-func conserveTokens(t *testing.T, r sim.Replica) {
-	a := &audited{inner: r.Scheduler}
-	r.Scheduler = a
-	rs := crowd(60, false)
-	scheduled, output := drive(t, r, rs)
-	finished := 0
-	for _, q := range rs {
-		if output[q.ID] != q.Output {
-			continue // rejected
-		}
-		finished++
-		if got, want := scheduled[q.ID], q.Prompt+q.Output-1+a.lost[q.ID]; got != want {
-			t.Errorf("request %d: %d positions scheduled, want prompt %d + output %d - 1 + lost %d", q.ID, got, q.Prompt, q.Output, a.lost[q.ID])
-		}
-	}
-	if finished < 40 || a.evicts() && len(a.lost) == 0 {
-		t.Errorf("%d finished, %d lost positions", finished, len(a.lost))
+// Every finished request was given what it needs, and what evictions threw
+// away once more.
+func TestPositionsAreConserved(t *testing.T) {
+	for _, p := range colocated {
+		t.Run(p.name, func(t *testing.T) {
+			a := &audited{inner: p.policy()}
+			rs := crowd(60, false)
+			scheduled, output := drive(t, smallCache(p.whole, a), rs)
+			finished := 0
+			for _, q := range rs {
+				if output[q.ID] != q.Output {
+					continue // rejected
+				}
+				finished++
+				if got, want := scheduled[q.ID], q.Prompt+q.Output-1+a.lost[q.ID]; got != want {
+					t.Errorf("request %d: %d positions scheduled, want prompt %d + output %d - 1 + lost %d", q.ID, got, q.Prompt, q.Output, a.lost[q.ID])
+				}
+			}
+			if finished < 40 || a.evicts() && len(a.lost) == 0 {
+				t.Errorf("%d finished, %d lost positions", finished, len(a.lost))
+			}
+		})
 	}
 }
 

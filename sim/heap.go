@@ -14,7 +14,10 @@ type entry struct {
 type entryKind uint8
 
 const (
-	stepEnd entryKind = iota
+	stepEnd   entryKind = iota
+	linkEvent           // transfers end, or get new rates
+	roleControl
+	roleOpen
 	abortFirst
 	abortTotal
 	arrival // follow-ups and deferred requests; open-loop arrivals come in front of them

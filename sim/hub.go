@@ -21,6 +21,11 @@ type hub struct {
 	result    Result
 	err       error
 
+	engine *engine // nil for a Stepper driven by hand
+	// Of a Stepper driven by hand, by request id: blocks kept until Sent, and
+	// those of an aborted request that are written until Received.
+	kept, written map[int]*account
+
 	// ended hears of every request that ends; nil if nobody follows up.
 	ended func(Completion)
 }
@@ -40,6 +45,7 @@ func (h *hub) init(cfg *Config) {
 	}
 	h.tokenTimes, h.check, h.maxSteps = cfg.TokenTimes, cfg.Check, cfg.MaxSteps
 	h.live = make(map[int]*Sequence)
+	h.kept, h.written = make(map[int]*account), make(map[int]*account)
 }
 
 // fail keeps the first error; the run ends at the next instant.
@@ -74,7 +80,7 @@ func (h *hub) describe(e *Event, kind Kind, s *Sequence) {
 	if e.Class < 0 || e.Class >= len(h.classes) {
 		e.Class = -1
 	}
-	e.Timeline, e.Preemptions, e.GapsOver = s.timeline, s.preempted, s.gapsOver
+	e.Timeline, e.Preemptions, e.GapsOver, e.seq = s.timeline, s.preempted, s.gapsOver, s
 }
 
 // arrive makes the sequence of a request that reaches the front door now. A
@@ -104,6 +110,8 @@ func (h *hub) faulty(r *Request) string {
 		return RejectEmptyPrompt
 	case max(r.Prompt, r.Output, r.MaxOutput, r.Hint) > maxTokens || r.Output < 0 || r.MaxOutput < 0 || r.Hint < 0 || r.Deadline < 0 || r.Patience.First < 0 || r.Patience.Total < 0:
 		return RejectBadField
+	case r.misattempted():
+		return RejectBadField
 	case r.Output == 0 && !h.byHand:
 		return RejectZeroOutput
 	case len(r.Prefix) > 0 && r.PrefixBlock < 1:
@@ -120,7 +128,7 @@ func (h *hub) fresh(r Request) *Sequence {
 	if n := len(h.idle); n > 0 {
 		s = h.idle[n-1]
 		h.idle = h.idle[:n-1]
-		*s = Sequence{times: s.times[:0], chain: s.chain[:0], table: s.table}
+		*s = Sequence{times: s.times[:0], blockSet: blockSet{chain: s.chain[:0], table: s.table}}
 	} else {
 		s = new(Sequence)
 	}
@@ -149,7 +157,7 @@ func (h *hub) end(s *Sequence, kind Kind, reason string) {
 		h.impatient++
 	}
 	if len(h.observers) > 0 {
-		e := Event{Reason: reason, seq: s}
+		e := Event{Reason: reason}
 		h.describe(&e, kind, s)
 		h.emit(&e)
 	}
@@ -176,11 +184,11 @@ func (h *hub) preempted(st *Stepper, s *Sequence, lost int) {
 // stepped emits the end of a step.
 func (h *hub) stepped(st *Stepper, tokens int) {
 	h.result.Steps++
-	f := &st.step
+	f := st.step
 	if len(h.observers) > 0 {
 		h.emit(&Event{
 			Time: h.now, Kind: StepEnd, Replica: st.index,
-			Step: st.steps, Took: f.took, Batch: f.batch, Gaps: st.gaps, Tokens: int32(tokens),
+			Step: st.steps, Took: f.took, Batch: &f.batch, Gaps: st.gaps, Tokens: int32(tokens),
 			FreeBlocks: f.free, Waiting: f.waiting, Running: f.running,
 		})
 	}

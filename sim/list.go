@@ -51,6 +51,7 @@ type list struct {
 const (
 	slotPlace    = iota // waiting or running
 	slotActivity        // prefilling or parked
+	slotComing          // on the list of the replica that is going to decode it
 	slots
 )
 

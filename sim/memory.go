@@ -31,6 +31,9 @@ func (m *memory) init(r *Replica) {
 	default:
 		m.pool = kv.Unlimited(r.BlockTokens)
 	}
+	if r.EagerSharing {
+		m.cache.Eager = true
+	}
 }
 
 func (m *memory) Usable() int {
@@ -89,7 +92,7 @@ func (m *memory) need(s *Sequence, tokens int) int {
 	if s.hashed {
 		return m.cache.Need(&s.table, s.have()+tokens, 0)
 	}
-	return max(0, m.Blocks(s.Context()+tokens)-s.Blocks())
+	return max(0, m.Blocks(s.have()+tokens)-s.Blocks())
 }
 
 // grow takes the need blocks that s lacks for that many more positions. Full
@@ -102,14 +105,37 @@ func (m *memory) grow(s *Sequence, tokens, need int) bool {
 }
 
 // have returns the positions of s that need no computation: its context or,
-// before its admission, what the prefix cache has of it.
+// before its admission, what the prefix cache and the store have of it.
 func (s *Sequence) have() int {
-	if !s.hashed || s.state == Running || s.table.Len() > 0 || s.req.NoPrefixRead {
+	store := s.home.cfg.Store
+	if !s.hashed && store == nil || s.state == Running || s.table.Len() > 0 || s.computed > 0 || s.req.NoPrefixRead {
 		return s.Context()
 	}
-	c := s.home.memory.cache
-	return c.Lookup(&s.table, s.chain, s.req.Prompt+s.generated) * c.BlockTokens()
+	hit := 0
+	if s.hashed {
+		c, n := s.home.memory.cache, s.req.Prompt+s.generated
+		c.Lookup(&s.table, s.chain, n)
+		hit = min(c.Known(&s.table)*c.BlockTokens(), n-1)
+	}
+	if store != nil {
+		hit = min(hit+max(0, store.Match(s.req.query(), hit)), s.req.Prompt+s.generated-1)
+	}
+	return hit
 }
+
+// Store keeps KV outside of the replica, from where it is loaded without time
+// of its own: Match returns how many positions of the request it has behind the
+// first hit, which the prefix cache of the replica has. It must be a pure
+// function and cheap: it is asked whenever a waiting sequence is looked at.
+type Store interface {
+	Match(q Query, hit int) int
+}
+
+// StoreFunc adapts a function to Store.
+type StoreFunc func(q Query, hit int) int
+
+// Match calls f.
+func (f StoreFunc) Match(q Query, hit int) int { return f(q, hit) }
 
 // knownChain returns the hashes of s without those of blocks that drafts would
 // fill, which may be wrong.
@@ -155,11 +181,35 @@ func (st *Stepper) growDecodes(p *Plan) (taken int) {
 	return before - cache.Free()
 }
 
-// forget frees the blocks of s and returns those that are owned by count.
-func (m *memory) forget(s *Sequence) (counted int) {
-	counted, s.blocks = s.blocks, 0
-	if s.hashed {
-		m.cache.FreeTable(&s.table)
+// settle lets the prefix cache know what the step that ends has computed.
+func (st *Stepper) settle() {
+	if !st.cfg.EagerSharing {
+		return
+	}
+	note := func(s *Sequence) {
+		if s.hashed && s.state == Running {
+			st.memory.cache.Computed(&s.table, s.Context())
+		}
+	}
+	for _, work := range [][]assignment{st.step.chunks, st.step.rows} {
+		for _, a := range work {
+			if a.s.serial == a.serial {
+				note(a.s)
+			}
+		}
+	}
+	if c := &st.cohort; st.step.decodes { // those that filled a block
+		for _, s := range c.hashed[c.phase] {
+			note(s)
+		}
+	}
+}
+
+// forget frees blocks and returns those that are owned by count.
+func (m *memory) forget(b *blockSet) (counted int) {
+	counted, b.blocks = b.blocks, 0
+	if b.hashed {
+		m.cache.FreeTable(&b.table)
 		return 0
 	}
 	return counted

@@ -51,9 +51,13 @@ func (e *engine) outdated(x *entry) bool {
 		return x.who.serial != x.serial
 	case arrival:
 		return x.serial != 0 && x.who.serial != x.serial
+	case roleControl:
+		return e.over()
+	case linkEvent:
+		return e.net.event != x.serial
 	case wakeUp:
 		st := &e.replicas[x.replica]
-		return st.step.active || st.plan.number != x.serial || !st.needsPlan()
+		return st.full() || st.plan.number != x.serial || !st.needsPlan()
 	}
 	return false
 }

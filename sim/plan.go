@@ -26,10 +26,12 @@ type Plan struct {
 
 	changes  []change
 	reserved []*Sequence // waiting with blocks of their own
+	pulls    []*Sequence // transfers to start
 
 	open               bool // between the start and the end of Schedule
 	released           bool // Release gave something back
 	padRows, padPrompt int
+	swapIn, swapOut    int // blocks
 	hold               bool
 	wakeAt             Time
 }
@@ -39,6 +41,11 @@ type assignment struct {
 	s      *Sequence
 	serial int64
 	tokens int
+
+	// With several batches in flight:
+	at      int   // context behind it
+	life    int32 // preemptions before it
+	samples bool  // a token is sampled behind it
 }
 
 // change is an admission, preemption or rejection. s is nil if it was undone.
@@ -68,11 +75,12 @@ const (
 	RefusedSlots          // MaxSeqs sequences run already
 	RefusedTokens         // the token budget of the step is used up
 	RefusedMemory         // not enough KV blocks are free
+	RefusedHost           // not enough host blocks are free
 )
 
 // String returns the reason in lower case.
 func (r Refusal) String() string {
-	return [...]string{"not refused", "slots", "tokens", "memory"}[r]
+	return [...]string{"not refused", "slots", "tokens", "memory", "host memory"}[r]
 }
 
 // Refusal says why the latest refused call of this pass was refused.
@@ -115,14 +123,17 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 	st := p.st
 	pending := s.Pending()
 	switch {
-	case s.home != st || s.state == Ended:
-		panic(fmt.Sprintf("sim: Plan.Add of sequence %d, which is not in replica %d", s.serial, st.index))
+	case s.home != st || s.state == Ended || s.state == Pulling:
+		panic(fmt.Sprintf("sim: Plan.Add of sequence %d, which is not in replica %d or still pulled", s.serial, st.index))
 	case tokens < 1 || tokens > pending+s.Drafts():
 		panic(fmt.Sprintf("sim: Plan.Add of %d tokens to sequence %d with %d pending", tokens, s.serial, pending))
 	case p.planned(s):
 		panic(fmt.Sprintf("sim: Plan.Add of sequence %d twice in a pass", s.serial))
 	}
 	waiting := s.state != Running
+	if s.state == Swapped {
+		panic(fmt.Sprintf("sim: Plan.Add of sequence %d, which is swapped out", s.serial))
+	}
 	if waiting && p.Slots() < 1 {
 		return p.refuse(RefusedSlots)
 	}
@@ -130,7 +141,7 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 		return p.refuse(RefusedTokens)
 	}
 	have, need := s.have(), p.Need(s, tokens)
-	if pending == 1 && !waiting && !st.canTouch(need, need) || !st.memory.grow(s, tokens, need) {
+	if pending == 1 && s.state == Running && s.pass.admitted != p.number && !st.canTouch(need, need) || !st.memory.grow(s, tokens, need) {
 		return p.refuse(RefusedMemory)
 	}
 	if waiting {
@@ -139,7 +150,7 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 	}
 	p.room -= tokens
 	p.mark(s, tokens, need, len(p.adds))
-	p.adds = append(p.adds, assignment{s, s.serial, tokens})
+	p.adds = append(p.adds, assignment{s: s, serial: s.serial, tokens: tokens})
 	if pending == 1 {
 		p.decodes++
 		if s.member.in {
@@ -229,14 +240,15 @@ func (p *Plan) Preempt(s *Sequence) {
 	if s.home != st || s.state != Running {
 		panic(fmt.Sprintf("sim: Plan.Preempt of sequence %d, which is %v", s.serial, s.state))
 	}
-	admitted := s.pass.admitted == p.number
+	// KV that came by a transfer or from the host is lost.
+	admitted := s.pass.admitted == p.number && !s.pulled && s.pass.from != Swapped
 	if s.hashed && p.planned(s) {
 		st.memory.cache.Unregister(&s.table, s.Context())
 	}
 	p.takeBack(s)
 	lost := s.Context()
 	st.release(s)
-	s.computed, s.cached, s.drafts = 0, 0, 0
+	s.computed, s.cached, s.drafts, s.expected, s.pulled = 0, 0, 0, 0, false
 	if admitted {
 		p.changes[s.pass.change].s = nil
 		s.state = s.pass.from
@@ -250,6 +262,7 @@ func (p *Plan) Preempt(s *Sequence) {
 	}
 	if st.hopeless(s) {
 		p.changes = append(p.changes, change{kind: Reject, s: s, reason: RejectOutOfKV})
+		st.letGo(s, Reject)
 		s.state = Ended
 		return
 	}
@@ -299,16 +312,17 @@ func (p *Plan) Pad(rows, promptTokens int) {
 // Reject ends a waiting sequence for that reason.
 func (p *Plan) Reject(s *Sequence, reason string) {
 	p.check()
-	if s.home != p.st || s.state != Waiting && s.state != Preempted {
+	if s.home != p.st || s.state != Waiting && s.state != Preempted && s.state != Remote && s.state != Swapped {
 		panic(fmt.Sprintf("sim: Plan.Reject of sequence %d, which is %v", s.serial, s.state))
 	}
 	p.st.dequeue(s)
+	p.st.letGo(s, Reject)
 	s.state = Ended
 	p.changes = append(p.changes, change{kind: Reject, s: s, reason: reason})
 }
 
 // Hold promises that the scheduler would plan the same decodes, and nothing
-// else, at every step end until a request arrives here, one of those that
+// else, at every step end until a request arrives here, a transfer ends, one of those that
 // decode needs a block that is not free, or while another waits one ends or is
 // aborted, or the prefix cache changes. The engine then repeats the step
 // without asking. It is ignored if the plan holds prompt chunks.
@@ -359,10 +373,11 @@ func (p *Plan) reset() {
 	p.number++
 	p.room = p.st.limits.MaxBatchTokens
 	p.refusal = NotRefused
-	p.adds, p.changes, p.reserved = p.adds[:0], p.changes[:0], p.reserved[:0]
+	p.adds, p.changes, p.reserved, p.pulls = p.adds[:0], p.changes[:0], p.reserved[:0], p.pulls[:0]
 	p.all, p.allAt = false, 0
 	p.decodes, p.members, p.taken = 0, 0, 0
 	p.padRows, p.padPrompt = 0, 0
+	p.swapIn, p.swapOut = 0, 0
 	p.hold, p.wakeAt = false, Never
 	p.open, p.released = true, false
 }

@@ -65,32 +65,33 @@ func TestPrefixCache(t *testing.T) {
 		requests []sim.Request
 		want     []stepSeen
 		hits     int64
+		eager    bool
 	}{
 		{
 			// The last token of a prompt is always computed, and with it its
 			// block: 16 of 32 tokens hit. Both blocks are held all the same.
 			"whole prompt again", 10,
 			[]sim.Request{{ID: 1, Prompt: 32, Output: 1, Prefix: text(1, 32)}, {ID: 2, Arrival: second, Prompt: 32, Output: 1, Prefix: text(1, 32)}},
-			[]stepSeen{{chunk(32, 0), 0, 8}, {chunk(16, 16), 0, 8}}, 16,
+			[]stepSeen{{chunk(32, 0), 0, 8}, {chunk(16, 16), 0, 8}}, 16, false,
 		},
 		{
 			// Blocks can be found as soon as their step is planned: one block
 			// is shared inside the step, one is computed twice.
 			"twins in one step", 10,
 			[]sim.Request{{ID: 1, Prompt: 32, Output: 1, Prefix: text(1, 32)}, {ID: 2, Prompt: 32, Output: 1, Prefix: text(1, 32)}},
-			[]stepSeen{{[]sim.Chunk{{Tokens: 32, Last: true}, {Tokens: 16, Context: 16, Last: true}}, 0, 7}}, 16,
+			[]stepSeen{{[]sim.Chunk{{Tokens: 32, Last: true}, {Tokens: 16, Context: 16, Last: true}}, 0, 7}}, 16, false,
 		},
 		{
 			// The chain of the first request covers its answer, so that the
 			// next turn finds 48 of 60 tokens.
 			"next turn", 10,
 			[]sim.Request{{ID: 1, Prompt: 30, Output: 20, Prefix: text(1, 50)}, {ID: 2, Arrival: second, Prompt: 60, Output: 1, Prefix: text(1, 60)}},
-			append(append([]stepSeen{{chunk(30, 0), 0, 8}}, decodesOf(30, 19, 10)...), stepSeen{chunk(12, 48), 0, 6}), 48,
+			append(append([]stepSeen{{chunk(30, 0), 0, 8}}, decodesOf(30, 19, 10)...), stepSeen{chunk(12, 48), 0, 6}), 48, false,
 		},
 		{
 			"another text", 10,
 			[]sim.Request{{ID: 1, Prompt: 32, Output: 1, Prefix: text(1, 32)}, {ID: 2, Arrival: second, Prompt: 33, Output: 1, Prefix: text(2, 32)}},
-			[]stepSeen{{chunk(32, 0), 0, 8}, {chunk(33, 0), 0, 7}}, 0,
+			[]stepSeen{{chunk(32, 0), 0, 8}, {chunk(33, 0), 0, 7}}, 0, false,
 		},
 		{
 			"stores but does not read", 10,
@@ -99,7 +100,7 @@ func TestPrefixCache(t *testing.T) {
 				{ID: 2, Arrival: second, Prompt: 33, Output: 1, Prefix: text(1, 32), NoPrefixRead: true},
 				{ID: 3, Arrival: 2 * second, Prompt: 33, Output: 1, Prefix: text(1, 32)},
 			},
-			[]stepSeen{{chunk(33, 0), 0, 7}, {chunk(33, 0), 0, 7}, {chunk(1, 32)[:0:0], 1, 7}}, 32,
+			[]stepSeen{{chunk(33, 0), 0, 7}, {chunk(33, 0), 0, 7}, {chunk(1, 32)[:0:0], 1, 7}}, 32, false,
 		},
 		{
 			// A request without hashes overwrites what it needs: the tail of
@@ -110,11 +111,29 @@ func TestPrefixCache(t *testing.T) {
 				{ID: 2, Arrival: second, Prompt: 30, Output: 1},
 				{ID: 3, Arrival: 2 * second, Prompt: 64, Output: 1, Prefix: text(1, 64)},
 			},
-			[]stepSeen{{chunk(64, 0), 0, 0}, {chunk(30, 0), 0, 2}, {chunk(32, 32), 0, 0}}, 32,
+			[]stepSeen{{chunk(64, 0), 0, 0}, {chunk(30, 0), 0, 2}, {chunk(32, 32), 0, 0}}, 32, false,
+		},
+		{
+			// Both compute all of it into the same blocks. Later the last token
+			// alone is computed again, in the block that is there.
+			"twins in one step, eager", 10,
+			[]sim.Request{
+				{ID: 1, Prompt: 32, Output: 1, Prefix: text(1, 32)}, {ID: 2, Prompt: 32, Output: 1, Prefix: text(1, 32)},
+				{ID: 3, Arrival: second, Prompt: 32, Output: 1, Prefix: text(1, 32)},
+			},
+			[]stepSeen{{[]sim.Chunk{{Tokens: 32, Last: true}, {Tokens: 32, Last: true}}, 0, 8}, {nil, 1, 8}}, 31, true,
+		},
+		{
+			// A block that decodes fill can be found from the next step on.
+			"next turn, eager", 10,
+			[]sim.Request{{ID: 1, Prompt: 30, Output: 20, Prefix: text(1, 50)}, {ID: 2, Arrival: second, Prompt: 60, Output: 1, Prefix: text(1, 60)}},
+			append(append([]stepSeen{{chunk(30, 0), 0, 8}}, decodesOf(30, 19, 10)...), stepSeen{chunk(12, 48), 0, 6}), 48, true,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, res := stepsOf(t, cached(c.blocks), c.requests...)
+			r := cached(c.blocks)
+			r.EagerSharing = c.eager
+			got, res := stepsOf(t, r, c.requests...)
 			if d := cmp.Diff(c.want, got, cmp.Transformer("empty", func(c []sim.Chunk) []sim.Chunk { return append([]sim.Chunk{}, c...) })); d != "" {
 				t.Errorf("steps (-want +got):\n%s", d)
 			}

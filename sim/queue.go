@@ -13,17 +13,23 @@ type queue struct {
 // treeLinks place a sequence in the treap.
 type treeLinks struct{ left, right *Sequence }
 
-// push adds s: at its sorted place, or at the end or the front if there is no
-// Order.
-func (q *queue) push(s *Sequence, front bool) {
-	switch {
-	case q.order != nil:
+// push adds s: at its sorted place, or by its turn if there is no Order. Most
+// come at one of the ends.
+func (q *queue) push(s *Sequence) {
+	if q.order != nil {
 		q.insertAfter(q.predecessor(s), s)
 		q.root = q.treeInsert(q.root, s)
-	case front:
-		q.pushFront(s)
+		return
+	}
+	first, last := q.first, q.last
+	for first != nil && first.turn < s.turn && last.turn > s.turn {
+		first, last = first.links[slotPlace].next, last.links[slotPlace].prev
+	}
+	switch {
+	case first == nil || last.turn < s.turn:
+		q.insertAfter(last, s)
 	default:
-		q.pushBack(s)
+		q.insertAfter(first.links[slotPlace].prev, s)
 	}
 }
 

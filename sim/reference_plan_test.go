@@ -209,7 +209,7 @@ func (p *refPass) reserve(id int64, tokens int) bool {
 	}
 	if s.cache != nil {
 		have := s.have()
-		s.cache.Allocate(&s.table, s.req.Prefix, have, tokens)
+		s.cache.Allocate(&s.table, s.known(), have, tokens)
 		s.computed, s.blocks = have, s.table.Len()
 	} else {
 		p.r.take(n)

@@ -58,7 +58,14 @@ func (s *refSeq) have() int {
 	if s.cache == nil || s.state == sim.Running || s.table.Len() > 0 || s.req.NoPrefixRead {
 		return s.computed
 	}
-	return s.cache.Lookup(&s.table, s.req.Prefix, s.req.Prompt+s.generated) * s.cache.BlockTokens()
+	s.cache.Lookup(&s.table, s.req.Prefix, s.req.Prompt+s.generated)
+	return min(s.cache.Known(&s.table)*s.cache.BlockTokens(), s.req.Prompt+s.generated-1)
+}
+
+// known returns the hashes of the blocks whose tokens are there; drafts may be
+// anything.
+func (s *refSeq) known() []kv.Hash {
+	return s.req.Prefix[:min(len(s.req.Prefix), (s.req.Prompt+s.generated)/s.cache.BlockTokens())]
 }
 
 // refReplica is one engine instance.
@@ -137,6 +144,7 @@ func refRun(cfg sim.Config, policies []policy, reqs []sim.Request) (log []string
 				total = math.MaxInt32
 			}
 			ref.cache = kv.NewCache(total, r.ReservedBlocks, r.BlockTokens)
+			ref.cache.Eager = r.EagerSharing
 			ref.usable = ref.cache.Usable()
 		}
 		e.replicas = append(e.replicas, ref)
@@ -226,11 +234,7 @@ func (r *refReplica) grow(s *refSeq, tokens, need int) {
 		s.blocks += need
 		return
 	}
-	known := s.req.Prefix
-	if s.drafts > 0 { // blocks that drafts fill may hold anything
-		known = known[:min(len(known), (s.req.Prompt+s.generated)/s.cache.BlockTokens())]
-	}
-	if !s.cache.Allocate(&s.table, known, s.have()+tokens, 0) {
+	if !s.cache.Allocate(&s.table, s.known(), s.have()+tokens, 0) {
 		panic("reference: blocks are short")
 	}
 	s.blocks = s.table.Len()
@@ -477,6 +481,11 @@ func (e *refEngine) endStep(r *refReplica) {
 	type news struct{ first, done bool }
 	what := map[*refSeq]news{}
 	for _, s := range r.inStep {
+		if s.cache != nil && s.state == sim.Running {
+			s.cache.Computed(&s.table, s.computed)
+		}
+	}
+	for _, s := range r.inStep {
 		s.chunk = false
 		row := s.row
 		s.row = 0
@@ -531,6 +540,6 @@ func (e *refEngine) endStep(r *refReplica) {
 	slices.SortFunc(groups, func(a, b sim.GapGroup) int {
 		return cmp.Or(cmp.Compare(a.Prev, b.Prev), cmp.Compare(a.Class, b.Class))
 	})
-	e.log = append(e.log, sim.Event{Time: e.now, Kind: sim.StepEnd, Replica: int32(r.index), Step: r.steps, Took: r.took, Batch: r.batch,
+	e.log = append(e.log, sim.Event{Time: e.now, Kind: sim.StepEnd, Replica: int32(r.index), Step: r.steps, Took: r.took, Batch: &r.batch,
 		Gaps: groups, Tokens: int32(tokens), FreeBlocks: r.nFree, Waiting: int32(r.nWait), Running: int32(r.nRun)}.String())
 }

@@ -8,6 +8,7 @@ func (st *Stepper) init(h *hub, index int, r Replica, load *Load) {
 	}
 	st.hub, st.index, st.cfg, st.load = h, int32(index), r, load
 	st.memory.init(&r)
+	st.host = kv.NewPool(max(1, r.HostBlocks), 0, r.BlockTokens)
 	st.limits = Limits{
 		MaxSeqs:        orMax(r.MaxSeqs),
 		MaxBatchTokens: orMax(r.MaxBatchTokens),
@@ -15,12 +16,14 @@ func (st *Stepper) init(h *hub, index int, r Replica, load *Load) {
 		Blocks:         orMax(max(0, r.KVBlocks-r.ReservedBlocks)),
 		BlockTokens:    r.BlockTokens,
 	}
-	st.waiting.order = r.Order
-	st.prefilling.slot, st.parked.slot = slotActivity, slotActivity
+	st.ring = make([]step, max(1, r.InFlight))
+	st.slot()
+	st.waiting.order, st.remote.order, st.pulling.order = r.Order, r.Order, r.Order
+	st.prefilling.slot, st.parked.slot, st.coming.slot = slotActivity, slotActivity, slotComing
 	st.cohort.init(r.BlockTokens, len(h.classes), h.tokenTimes, r.PrefixCache)
 	st.plan.st = st
 	st.wakeAt, st.waking = Never, Never
-	*load = Load{FreeBlocks: st.memory.Free(), Blocks: st.limits.Blocks}
+	*load = Load{FreeBlocks: st.memory.Free(), Blocks: st.limits.Blocks, Replica: index, Role: r.Role, cache: st.memory.cache}
 }
 
 // refuses returns why a request can never run here, or "".
@@ -28,7 +31,7 @@ func (st *Stepper) refuses(r *Request) string {
 	switch {
 	case r.Prompt > st.limits.MaxModelLen:
 		return RejectModelLen
-	case st.memory.Blocks(r.Prompt) > st.memory.Usable():
+	case st.memory.Blocks(r.Prompt) > st.memory.Usable() && !st.cfg.Strict:
 		return RejectKVCapacity
 	}
 	return ""
@@ -40,16 +43,7 @@ func (st *Stepper) take(s *Sequence) (rejected string) {
 		return reason
 	}
 	s.output, _ = s.req.length(st.limits.MaxModelLen)
-	if st.memory.cache == nil || s.req.PrefixBlock == 0 {
-		return ""
-	}
-	var err error
-	s.chain, err = kv.Convert(s.chain[:0], s.req.Prefix, s.req.PrefixBlock, st.limits.BlockTokens, s.req.Prompt+s.req.Output)
-	if err != nil {
-		return RejectPrefixBlock
-	}
-	s.hashed = true
-	return ""
+	return st.readChain(&s.blockSet, &s.req)
 }
 
 // submit puts s, which is not in a replica, into the queue.
@@ -62,16 +56,63 @@ func (st *Stepper) submit(s *Sequence) {
 	st.hub.tell(Queue, s)
 }
 
+// enqueue puts s in line: behind the others, or in front of them.
 func (st *Stepper) enqueue(s *Sequence, front bool) {
-	st.waiting.push(s, front)
+	st.giveTurn(s, front)
+	st.place(s)
 	st.load.PendingPrompt += s.uncomputed()
-	st.load.Waiting = st.waiting.n
+}
+
+func (st *Stepper) giveTurn(s *Sequence, front bool) {
+	if front {
+		st.firstTurn--
+		s.turn = st.firstTurn
+	} else {
+		st.lastTurn++
+		s.turn = st.lastTurn
+	}
 }
 
 func (st *Stepper) dequeue(s *Sequence) {
-	st.waiting.remove(s)
+	st.displace(s)
 	st.load.PendingPrompt -= s.uncomputed()
-	st.load.Waiting = st.waiting.n
+}
+
+// place puts s into the list of its state, at its turn.
+func (st *Stepper) place(s *Sequence) {
+	switch s.state {
+	case Remote:
+		st.remote.push(s)
+	case Pulling:
+		st.pulling.push(s)
+	case Swapped:
+		st.swapped.pushBack(s)
+	default:
+		st.waiting.push(s)
+	}
+	st.load.Waiting = st.inLine()
+}
+
+func (st *Stepper) displace(s *Sequence) {
+	switch s.state {
+	case Remote:
+		st.remote.remove(s)
+	case Pulling:
+		st.pulling.remove(s)
+	case Swapped:
+		st.swapped.remove(s)
+	default:
+		st.waiting.remove(s)
+	}
+	st.load.Waiting = st.inLine()
+}
+
+// inLine returns how many sequences wait for admission.
+func (st *Stepper) inLine() int { return st.waiting.n + st.remote.n + st.pulling.n + st.swapped.n }
+
+// wanted reports whether somebody waits for what a running sequence has.
+func (st *Stepper) wanted() bool {
+	return st.waiting.n > 0 || st.swapped.n > 0 || st.remote.n > 0 || st.coming.n > 0
 }
 
 // hopeless reports whether s, just evicted, could not go on even alone.
@@ -80,7 +121,7 @@ func (st *Stepper) hopeless(s *Sequence) bool {
 	if st.cfg.Growth == TouchedGrowth && st.memory.Owned() == 0 {
 		need++ // it was alone, and no decode is possible with every block taken
 	}
-	return need > st.memory.Usable()
+	return need > st.memory.Usable() && !st.cfg.Strict
 }
 
 // canTouch reports whether growth by need blocks may happen when the youngest
@@ -105,7 +146,7 @@ func (st *Stepper) run(s *Sequence) {
 // release takes a running sequence out of its lists and frees its blocks.
 func (st *Stepper) release(s *Sequence) {
 	st.detach(s)
-	st.memory.Give(st.memory.forget(s))
+	st.memory.Give(st.memory.forget(&s.blockSet))
 	s.keepSlot, s.keepBlocks = false, false
 }
 
@@ -136,7 +177,7 @@ func (st *Stepper) retain(s *Sequence) {
 	}
 	switch {
 	case !s.keepBlocks:
-		st.memory.Give(st.memory.forget(s))
+		st.memory.Give(st.memory.forget(&s.blockSet))
 	case s.hashed:
 		r.tables = append(r.tables, s.table)
 		s.table, s.blocks = kv.Table{}, 0
@@ -155,10 +196,11 @@ func (st *Stepper) leave(s *Sequence, kind Kind, reason string) {
 		st.detach(s)
 		st.retain(s)
 	default:
-		st.release(s)
+		st.detach(s)
 	}
+	st.letGo(s, kind)
 	st.publishLoad()
-	if st.waiting.n > 0 {
+	if st.wanted() {
 		st.holding = false
 	}
 	st.hub.end(s, kind, reason)

@@ -41,6 +41,13 @@ type Request struct {
 	NoPrefixRead bool
 	// Patience says when the client gives up.
 	Patience Patience
+	// Attempt counts the attempts of the client before this one: 0 for a
+	// request, 1 for its first retry. A retry may have the ID of the attempt
+	// before, which has ended. No policy sees it.
+	Attempt int
+	// First is the arrival of a retry's first attempt, not after its own.
+	// Where Attempt is 0 it has no meaning.
+	First Time
 }
 
 // Patience is how long a client waits, counted from the arrival. Zero fields
@@ -48,6 +55,22 @@ type Request struct {
 type Patience struct {
 	First time.Duration // for the first token
 	Total time.Duration // for the last token
+}
+
+// Attempt returns the Attempt of the request that e is about, and the arrival
+// of its first attempt, which is its own arrival if it is no retry. It is valid
+// during Observe only. An event made by hand is about no retry, nor is one about
+// a request whose fields are rejected for this.
+func (e Event) Attempt() (n int, first Time) {
+	if e.seq == nil || e.seq.req.Attempt == 0 || e.seq.req.misattempted() {
+		return 0, e.Timeline.Arrival
+	}
+	return e.seq.req.Attempt, e.seq.req.First
+}
+
+// misattempted reports an attempt that cannot be.
+func (r *Request) misattempted() bool {
+	return r.Attempt < 0 || r.First < 0 || r.First > r.Arrival
 }
 
 // Query is what policies may know of a request: everything but its true
@@ -60,10 +83,15 @@ type Query struct {
 	Hint      int
 	Class     int
 	Deadline  Time
+	// Prefix, PrefixBlock and NoPrefixRead are those of the request; Prefix
+	// must not be changed.
+	Prefix       []kv.Hash
+	PrefixBlock  int
+	NoPrefixRead bool
 }
 
 func (r *Request) query() Query {
-	return Query{r.ID, r.Arrival, r.Prompt, r.MaxOutput, r.Hint, r.Class, r.Deadline}
+	return Query{r.ID, r.Arrival, r.Prompt, r.MaxOutput, r.Hint, r.Class, r.Deadline, r.Prefix, r.PrefixBlock, r.NoPrefixRead}
 }
 
 // Class is a kind of request with its latency targets.

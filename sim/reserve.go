@@ -5,23 +5,25 @@ import "fmt"
 // Reserve takes the KV blocks that s lacks for that many more positions, so
 // that it can grow to there without asking. It returns false if they are not
 // free, or if s waits and no slot is. A waiting sequence keeps them only if it
-// is admitted in the same pass: a reservation that comes to nothing still
-// overwrites what the prefix cache had in those blocks.
+// is admitted in the same pass, or if its KV came by a transfer: a reservation
+// that comes to nothing still overwrites what the prefix cache had in those
+// blocks.
 func (p *Plan) Reserve(s *Sequence, tokens int) bool {
 	p.check()
-	if s.home != p.st || s.state == Ended || s.member.in || p.planned(s) {
-		panic(fmt.Sprintf("sim: Plan.Reserve for sequence %d, which decodes or is in the plan", s.serial))
+	if s.home != p.st || s.state == Ended || s.state >= Remote || s.member.in || p.planned(s) {
+		panic(fmt.Sprintf("sim: Plan.Reserve for sequence %d, which decodes, is elsewhere or in the plan", s.serial))
 	}
 	if s.state != Running && p.Slots() < 1 {
 		return p.refuse(RefusedSlots)
 	}
 	if s.hashed {
-		have := s.have()
-		if p.Need(s, tokens) > p.Free() || !p.st.memory.cache.Allocate(&s.table, s.chain, have, tokens) {
+		have, before := s.have(), s.uncomputed()
+		known := s.chain[:min(len(s.chain), (s.req.Prompt+s.generated)/p.st.limits.BlockTokens)]
+		if p.Need(s, tokens) > p.Free() || !p.st.memory.cache.Allocate(&s.table, known, have, tokens) {
 			return p.refuse(RefusedMemory)
 		}
-		p.st.load.PendingPrompt -= have - s.computed
 		s.blocks, s.computed = s.table.Len(), have
+		p.st.load.PendingPrompt += s.uncomputed() - before
 	} else {
 		need := p.Need(s, tokens)
 		if !p.st.memory.Take(need) {
@@ -29,7 +31,7 @@ func (p *Plan) Reserve(s *Sequence, tokens int) bool {
 		}
 		s.blocks += need
 	}
-	if s.state != Running {
+	if s.state != Running && !s.pulled {
 		p.reserved = append(p.reserved, s)
 	}
 	return true

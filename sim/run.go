@@ -33,10 +33,15 @@ func Run(ctx context.Context, cfg Config, requests iter.Seq2[Request, error]) (R
 	}
 	e := newEngine(ctx, &cfg)
 	e.unwatched = cancelEvery
+	e.feeding = true
+	if cfg.Roles != nil {
+		e.push(entry{kind: roleControl, replica: -1})
+	}
 	err := e.cancelled()
 	if err == nil {
 		err = e.feed(requests)
 	}
+	e.feeding = false
 	if err == nil {
 		err = e.runBefore(Never)
 	}
@@ -49,12 +54,15 @@ func Run(ctx context.Context, cfg Config, requests iter.Seq2[Request, error]) (R
 // engine drives the replicas of a run through virtual time.
 type engine struct {
 	hub
-	ctx      context.Context
-	cfg      *Config
-	until    Time
-	replicas []Stepper
-	loads    []Load
+	ctx                      context.Context
+	cfg                      *Config
+	until                    Time
+	replicas                 []Stepper
+	loads                    []Load
+	net                      network
+	onlyDecoder, onlyPrefill int // the one replica that decodes, or takes prompts; -1 if there are several
 
+	feeding bool // open-loop arrivals may come
 	pending eventHeap
 	created int64
 	door    []Request // open-loop arrivals of the instant doorAt
@@ -84,12 +92,16 @@ func newEngine(ctx context.Context, cfg *Config) *engine {
 		e.until = Never - 1
 	}
 	e.hub.init(cfg)
+	e.hub.engine = e
+	e.net.init(e)
+	e.onlyDecoder, e.onlyPrefill = cfg.only(RolePrefill), cfg.only(RoleDecode)
 	e.replicas = make([]Stepper, len(cfg.Replicas))
 	e.loads = make([]Load, len(cfg.Replicas))
 	for i, r := range cfg.Replicas {
 		e.replicas[i].init(&e.hub, i, r, &e.loads[i])
 		e.replicas[i].windows = windowsOf(cfg.Windows, i)
 	}
+	e.joinGroups()
 	if cfg.FollowUp != nil {
 		e.hub.ended = e.followUp
 	}
@@ -187,9 +199,14 @@ func (e *engine) instant() {
 	if len(e.dirty) > 1 {
 		slices.SortFunc(e.dirty, func(a, b *Stepper) int { return cmp.Compare(a.index, b.index) })
 	}
-	for _, st := range e.dirty {
-		st.touched = false
-		e.start(st)
+	// A pass may free blocks of other replicas, which then look again.
+	for i := 0; i < len(e.dirty); i++ {
+		if i == maxSameMoment {
+			e.fail(fmt.Errorf("sim: %d passes at %v without time moving, with %d requests alive", i, e.now, len(e.live)))
+			break
+		}
+		e.dirty[i].touched = false
+		e.start(e.dirty[i])
 	}
 	e.dirty = e.dirty[:0]
 }
@@ -230,16 +247,45 @@ func (e *engine) openDoor() {
 
 // start lets an idle replica begin its next step.
 func (e *engine) start(st *Stepper) {
+	if st.group != nil {
+		e.startGroup(st.group)
+		return
+	}
+	flying := st.flying
 	st.begin()
+	e.settle(st)
+	if st.flying > flying {
+		e.push(entry{at: st.step.end, kind: stepEnd, replica: st.index})
+		if st.cfg.Role == RolePrefill && e.net.link.Layers > 1 {
+			e.net.computes(st)
+		}
+		switch {
+		case st.full():
+			return
+		case st.hostFree <= e.now:
+			e.look(st)
+			return
+		}
+		st.wakeAt = st.hostFree
+	}
+	e.wakeLater(st)
+}
+
+// settle looks at a replica that has planned, or could not.
+func (e *engine) settle(st *Stepper) {
+	if st.drained() {
+		e.switchRole(st)
+	}
 	if e.check {
 		if err := st.recount(); err != nil {
 			e.fail(err)
 		}
 	}
-	switch {
-	case st.step.active:
-		e.push(entry{at: st.step.end, kind: stepEnd, replica: st.index})
-	case st.wakeAt != Never && st.wakeAt != st.waking:
+}
+
+// wakeLater schedules the pass that an idle replica has asked for.
+func (e *engine) wakeLater(st *Stepper) {
+	if st.wakeAt != Never && st.wakeAt != st.waking {
 		st.waking = st.wakeAt
 		e.push(entry{at: st.wakeAt, kind: wakeUp, replica: st.index, serial: st.plan.number})
 	}
@@ -253,7 +299,11 @@ func (e *engine) push(x entry) {
 
 // look makes an idle replica plan at the end of the instant.
 func (e *engine) look(st *Stepper) {
-	if !st.step.active && !st.touched {
+	if st.group != nil {
+		e.lookGroup(st.group)
+		return
+	}
+	if !st.full() && !st.touched {
 		st.touched = true
 		e.dirty = append(e.dirty, st)
 	}
@@ -261,7 +311,7 @@ func (e *engine) look(st *Stepper) {
 
 // handle lets one pending event happen.
 func (e *engine) handle(x entry) {
-	if x.kind == wakeUp || x.kind == arrival && x.serial != 0 {
+	if x.kind == wakeUp || x.kind == roleControl || x.kind == arrival && x.serial != 0 {
 		e.fruitless++
 	} else {
 		e.fruitless = 0
@@ -272,8 +322,18 @@ func (e *engine) handle(x entry) {
 	switch x.kind {
 	case stepEnd:
 		st := &e.replicas[x.replica]
+		if st.group != nil {
+			e.endGroup(st.group)
+			break
+		}
 		st.finishStep()
 		e.look(st)
+	case linkEvent:
+		e.net.happen()
+	case roleControl:
+		e.control()
+	case roleOpen:
+		e.reopen(&e.replicas[x.replica])
 	case abortFirst, abortTotal:
 		e.giveUp(x)
 	case arrival:
@@ -291,12 +351,14 @@ func (e *engine) stuck() error {
 	for i := range e.replicas {
 		st := &e.replicas[i]
 		s := st.running.first
-		if s == nil {
-			s = st.waiting.first
+		for _, l := range st.lines() {
+			if s == nil {
+				s = l.first
+			}
 		}
 		if s != nil {
 			return fmt.Errorf("sim: replica %d: no progress at %v: the scheduler plans nothing with %d waiting, %d running, %d of %d blocks free; request %d (serial %d) is %v with %d positions pending, context %d, %d blocks; last refusal: %v",
-				i, e.now, st.waiting.n, st.running.n, st.memory.Free(), st.memory.Usable(),
+				i, e.now, st.inLine(), st.running.n, st.memory.Free(), st.memory.Usable(),
 				s.req.ID, s.serial, s.state, s.Pending(), s.Context(), s.Blocks(), st.plan.refusal)
 		}
 	}

@@ -1,5 +1,7 @@
 package sim
 
+import "servesim/sim/kv"
+
 // Scheduler decides the next step of one replica. It is called when the
 // replica is idle and something may have changed; it reads the view and fills
 // the plan. It is stateful at will and never shared between replicas or runs.
@@ -27,6 +29,18 @@ type View struct {
 	// Prefilling are the running sequences that had Pending > 1 when the
 	// pass began.
 	Prefilling List
+	// Swapped are the sequences in host memory, the first evicted first.
+	Swapped List
+	// Remote are the sequences in line whose KV another replica has. Plan.Pull
+	// fetches it, and they are Waiting when it has come; Plan.Add computes it
+	// here instead.
+	Remote List
+	// Pulling are the sequences in line whose blocks a transfer fills.
+	Pulling List
+	// Coming are the sequences whose prompts other replicas compute for this
+	// one, and which it may Pull already, in order of admission there. It is
+	// empty unless Link.Layers is above 1.
+	Coming List
 }
 
 // Limits are the sizes of a replica. A limit of the replica that is zero is
@@ -53,8 +67,9 @@ type OrderFunc func(a, b *Sequence) bool
 // Before calls f.
 func (f OrderFunc) Before(a, b *Sequence) bool { return f(a, b) }
 
-// Router picks the replica of an arriving request: an index into loads. Any
-// other value rejects the request. The loads belong to the engine: they are
+// Router picks the replica of an arriving request, or as Config.Handoff the one
+// that is going to decode it: an index into loads. Any
+// other value, and a replica that is closed, reject the request. The loads belong to the engine: they are
 // valid during the call and must not be changed.
 type Router interface {
 	Route(now Time, q Query, loads []Load) int
@@ -62,7 +77,7 @@ type Router interface {
 
 // Load is what a router or an admission policy knows of a replica.
 type Load struct {
-	Waiting int // sequences in its queue
+	Waiting int // sequences in line, those whose KV is elsewhere or on the way included
 	Running int // sequences admitted
 	// PendingPrompt are positions that are not computed yet, queued or
 	// running, those to compute again included, and those that the prefix
@@ -70,6 +85,25 @@ type Load struct {
 	PendingPrompt int
 	FreeBlocks    int // KV blocks free
 	Blocks        int // KV blocks usable
+	Replica       int // index in Config.Replicas
+	Role          Role
+	Closed        bool // drains before it gets another role, and takes nothing new
+	// Coming are requests whose prompts other replicas compute for this one;
+	// see Link.Layers. Held are the KV blocks kept for transfers.
+	Coming, Held int
+
+	cache *kv.Cache
+}
+
+// Cached returns how many positions of the prompt the prefix cache of the
+// replica has at this moment, also if the rest of the load is older. It costs
+// the blocks that it finds. A chain in blocks of another size than the
+// replica's counts as unknown.
+func (l Load) Cached(q Query) int {
+	if l.cache == nil || q.NoPrefixRead || q.PrefixBlock != l.cache.BlockTokens() {
+		return 0
+	}
+	return l.cache.Match(q.Prefix, q.Prompt) * q.PrefixBlock
 }
 
 // Admission decides at the front door whether a request may enter.

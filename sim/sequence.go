@@ -16,6 +16,7 @@ type Sequence struct {
 	home   *Stepper
 	state  State
 	rank   int64 // order of admission
+	turn   int64 // place in line
 	links  [slots]links
 	tree   treeLinks
 
@@ -23,15 +24,12 @@ type Sequence struct {
 	// joined; the cohort's step counters give the rest.
 	generated int // tokens sampled
 	computed  int // positions in the KV cache
-	blocks    int // KV blocks owned
 	output    int // tokens at which it ends; unbounded if outcomes decide
 	cached    int // positions found in the prefix cache at its admission
-
-	// A hashed sequence owns its blocks through table, and blocks is their
-	// number; others own blocks by count.
-	hashed bool
-	chain  []kv.Hash // of its full blocks, as far as they are known
-	table  kv.Table
+	blockSet      // its KV blocks at home
+	transferred
+	hostBlocks int
+	expected   int32 // tokens in flight, of a replica with Async
 
 	member     memberLinks
 	pass       passMarks
@@ -47,6 +45,15 @@ type Sequence struct {
 	times      []Time // instants of tokens sampled outside the cohort or before leaving it
 }
 
+// blockSet is the KV blocks of a sequence in one replica. A hashed one owns them
+// through table, and blocks is their number; others own blocks by count.
+type blockSet struct {
+	blocks int
+	hashed bool
+	chain  []kv.Hash // of its full blocks, as far as they are known
+	table  kv.Table
+}
+
 // unbounded stands for an output length that the engine does not know.
 const unbounded = math.MaxInt
 
@@ -60,11 +67,14 @@ const (
 	Waiting                // in a queue, not admitted yet
 	Running                // admitted: it owns KV blocks and a slot
 	Preempted              // waiting after an eviction
+	Remote                 // waiting while another replica has its KV
+	Pulling                // waiting while a transfer fills its blocks
+	Swapped                // in host memory after an eviction
 )
 
 // String returns the state's name in lower case.
 func (s State) String() string {
-	return [...]string{"ended", "deferred", "waiting", "running", "preempted"}[s]
+	return [...]string{"ended", "deferred", "waiting", "running", "preempted", "remote", "pulling", "swapped"}[s]
 }
 
 // ID returns the request's own number.
@@ -118,17 +128,24 @@ func (s *Sequence) Context() int {
 // Pending returns the positions to compute before the next token is sampled:
 // the whole prompt at first, 1 while decoding, prompt and generated tokens
 // after a preemption. What the prefix cache has of a waiting sequence is taken
-// off, also if it was put there in this pass.
+// off, also if it was put there in this pass. It is 0 while a token is in
+// flight that nothing can be planned before.
 func (s *Sequence) Pending() int {
 	if s.member.in {
 		return 1
 	}
-	return s.req.Prompt + s.generated - s.have()
+	if s.expected > 0 && s.home.cfg.Async == AsyncExact && s.lastExpected() {
+		return 0
+	}
+	return s.req.Prompt + s.generated + int(s.expected) - s.have()
 }
 
-// uncomputed returns the positions of s that are not computed, whatever the
-// prefix cache has of them.
-func (s *Sequence) uncomputed() int { return s.req.Prompt + s.generated - s.computed }
+// uncomputed returns the positions of s that are neither computed nor to be
+// had from another replica, whatever the prefix cache has of them.
+func (s *Sequence) uncomputed() int {
+	n := s.req.Prompt + s.generated
+	return n - max(s.computed, min(s.remote, n-1))
+}
 
 // Cached returns the positions that the prefix cache had at the latest
 // admission, 0 while the sequence waits.
@@ -144,6 +161,11 @@ func (s *Sequence) Blocks() int {
 	}
 	return s.blocks
 }
+
+// Turn is the place of a waiting sequence in line when no Order sorts it:
+// smaller joined the queue of the replica earlier, or was preempted. A transfer
+// does not change it.
+func (s *Sequence) Turn() int64 { return s.turn }
 
 // Preemptions returns how often the sequence was evicted.
 func (s *Sequence) Preemptions() int { return int(s.preempted) }

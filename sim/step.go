@@ -22,7 +22,7 @@ type step struct {
 
 // needsPlan reports whether a pass could do anything.
 func (st *Stepper) needsPlan() bool {
-	return st.waiting.n > 0 || st.running.n > 0 || !st.retained.empty()
+	return st.wanted() || st.running.n > 0 || !st.retained.empty()
 }
 
 // begin starts the next step of an idle replica, if there is one.
@@ -34,12 +34,18 @@ func (st *Stepper) begin() {
 		}
 		return
 	}
+	if st.hub.now < st.hostFree && len(st.ring) > 1 {
+		st.wakeAt = st.hostFree
+		return
+	}
+	st.slot()
 	if st.holding && st.hub.now < st.wakeAt && st.repeat() {
 		return
 	}
 	st.holding = false
 	// A pass that only takes away may make room for others.
-	for again := true; again && !st.step.active && st.needsPlan(); {
+	flying := st.flying
+	for again := true; again && st.flying == flying && st.needsPlan(); {
 		again = st.pass()
 	}
 	if !st.needsPlan() {
@@ -52,15 +58,15 @@ func (st *Stepper) begin() {
 func (st *Stepper) repeat() bool {
 	c := &st.cohort
 	need := c.crossing[c.phase]
-	if c.n == 0 || st.waiting.n > 0 && st.cacheMoves(need) {
+	if c.n == 0 || st.wanted() && st.cacheMoves(need) {
 		return false
 	}
 	if need > st.memory.Free() || st.cfg.Growth != ExactGrowth && !st.canTouch(need, st.youngestNeed()) {
 		return false
 	}
 	st.memory.Take(need - st.growDecodes(nil))
-	f := &st.step
-	f.prefill, f.chunks = f.prefill[:0], f.chunks[:0]
+	f := st.step
+	f.prefill, f.chunks, f.batch = f.prefill[:0], f.chunks[:0], Batch{}
 	st.launch(true, 0)
 	return true
 }
@@ -91,17 +97,20 @@ func (st *Stepper) cacheMoves(need int) bool {
 func (st *Stepper) pass() (changed bool) {
 	p := &st.plan
 	p.reset()
+	st.slot()
 	st.seen = st.memory.version()
 	st.cfg.Scheduler.Schedule(View{
 		Now: st.hub.now, Limits: st.limits,
 		Waiting: List{&st.waiting.list}, Running: List{&st.running}, Prefilling: List{&st.prefilling},
+		Swapped: List{&st.swapped}, Remote: List{&st.remote.list}, Pulling: List{&st.pulling.list}, Coming: List{&st.coming},
 	}, p)
 	p.open = false
 	st.wakeAt, st.waking = p.wakeAt, Never
 	changed = st.announce()
 	decodes := st.commit()
-	if decodes || len(st.step.prefill) > 0 || len(st.step.rows) > 0 {
-		st.holding = p.hold && len(st.step.prefill) == 0 && !st.speculates() && !st.hub.check
+	if decodes || len(st.step.prefill) > 0 || len(st.step.rows) > 0 || p.swapIn+p.swapOut > 0 {
+		st.step.batch.SwapIn, st.step.batch.SwapOut = p.swapIn, p.swapOut
+		st.holding = p.hold && p.swapIn+p.swapOut == 0 && len(st.step.prefill) == 0 && !st.byRow() && !st.hub.check
 		st.launch(decodes, p.padPrompt)
 	}
 	st.publishLoad()
@@ -113,6 +122,7 @@ func (st *Stepper) pass() (changed bool) {
 func (st *Stepper) announce() (changed bool) {
 	p := &st.plan
 	changed = p.released
+	st.startPulls()
 	for _, s := range p.reserved {
 		if s.state != Running {
 			st.unreserve(s)
@@ -127,21 +137,24 @@ func (st *Stepper) announce() (changed bool) {
 		case c.kind == Reject:
 			st.hub.end(c.s, Reject, c.reason)
 		default:
-			st.announceChange(c.kind, c.s)
+			st.announceChange(c.kind, c.s, c.reason)
 		}
 	}
 	return changed
 }
 
 // announceChange emits an admission or a preemption.
-func (st *Stepper) announceChange(kind Kind, s *Sequence) {
-	var e Event
+func (st *Stepper) announceChange(kind Kind, s *Sequence, reason string) {
+	e := Event{Reason: reason}
 	if kind == Admit {
 		e.Cached = int32(s.cached)
 		if s.timeline.Admitted == NoTime {
 			s.timeline.Admitted = st.hub.now
-			st.hub.result.PrefixHits += int64(s.cached)
+			if !s.pulled {
+				st.hub.result.PrefixHits += int64(s.cached)
+			}
 		}
+		st.settleIn(s)
 	}
 	if len(st.hub.observers) > 0 {
 		st.hub.describe(&e, kind, s)
@@ -151,20 +164,21 @@ func (st *Stepper) announceChange(kind Kind, s *Sequence) {
 
 // unreserve takes back what a pass reserved for a sequence that still waits.
 func (st *Stepper) unreserve(s *Sequence) {
-	st.memory.Give(st.memory.forget(s))
-	if s.state != Ended {
-		st.load.PendingPrompt += s.computed
-	}
+	before := s.uncomputed()
+	st.memory.Give(st.memory.forget(&s.blockSet))
 	s.computed = 0
+	if s.state != Ended {
+		st.load.PendingPrompt += s.uncomputed() - before
+	}
 }
 
 // commit moves the plan's sequences into the step and reports whether the
 // cohort is part of it.
 func (st *Stepper) commit() (decodes bool) {
 	p, c := &st.plan, &st.cohort
-	f := &st.step
+	f := st.step
 	f.prefill, f.chunks, f.rows, f.batch = f.prefill[:0], f.chunks[:0], f.rows[:0], Batch{}
-	decodes = p.decodes > 0 && !st.speculates()
+	decodes = p.decodes > 0 && !st.byRow()
 	if decodes && !p.all && p.members < c.n {
 		st.parkTheRest()
 	}
@@ -192,7 +206,7 @@ func (st *Stepper) commitOne(s *Sequence, tokens int) {
 		s.blocks += s.pass.blocks
 	}
 	if pending == 1 {
-		if st.speculates() {
+		if st.byRow() {
 			st.commitRow(s, tokens)
 			return
 		}
@@ -203,7 +217,7 @@ func (st *Stepper) commitOne(s *Sequence, tokens int) {
 		return
 	}
 	st.step.prefill = append(st.step.prefill, Chunk{Tokens: tokens, Context: s.computed, Last: tokens == pending})
-	st.step.chunks = append(st.step.chunks, assignment{s, s.serial, tokens})
+	st.step.chunks = append(st.step.chunks, assignment{s: s, serial: s.serial, tokens: tokens})
 	if st.prefilling.contains(s) {
 		st.load.PendingPrompt -= tokens
 	} else {
@@ -211,6 +225,14 @@ func (st *Stepper) commitOne(s *Sequence, tokens int) {
 		st.load.PendingPrompt += pending - tokens
 	}
 	s.computed += tokens
+	if len(st.ring) > 1 {
+		// Its next chunk, or its next token, may be planned before this ends.
+		if tokens >= pending-1 {
+			st.stopPrefill(s)
+			st.parked.pushBack(s)
+		}
+		st.depart(&st.step.chunks[len(st.step.chunks)-1])
+	}
 }
 
 // parkTheRest takes the members that the plan left out from the cohort, since
@@ -226,7 +248,7 @@ func (st *Stepper) parkTheRest() {
 
 // launch puts the step in flight.
 func (st *Stepper) launch(decodes bool, padPrompt int) {
-	c, f := &st.cohort, &st.step
+	c, f := &st.cohort, st.step
 	f.batch.Prefills, f.batch.Padding = f.prefill, Padding{PromptTokens: padPrompt}
 	if decodes {
 		f.batch.Decodes, f.batch.Positions, f.batch.Context = c.n, c.n, c.context
@@ -234,15 +256,37 @@ func (st *Stepper) launch(decodes bool, padPrompt int) {
 	}
 	f.batch.Padding.Rows = max(0, st.plan.padRows-f.batch.Decodes)
 	f.decodes, f.free = decodes, st.memory.Free()
-	f.waiting, f.running = int32(st.waiting.n), int32(st.running.n)
-	f.took = st.windows.stretch(st.hub.now, st.cfg.CostModel.StepTime(f.batch))
-	if f.took < 0 || st.hub.now >= Never-Time(f.took) {
-		st.hub.fail(fmt.Errorf("sim: replica %d: the cost model gives a step of %d ns for %d decodes with context %d and %d prompt tokens",
-			st.index, int64(f.took), f.batch.Decodes, f.batch.Context, f.batch.PrefillTokens()))
-		f.took = 1
-	}
-	f.took = max(f.took, 1)
-	f.end = st.hub.now.Add(f.took)
-	f.active = true
+	f.waiting, f.running = int32(st.inLine()), int32(st.running.n)
+	st.fly(f)
 	st.load.FreeBlocks = f.free
+}
+
+// fly puts the step behind those in flight. With one batch in flight that takes
+// the time of the host and of the device; with more, the step starts when the
+// host is ready and the first stage is free, and leaves the last stage behind
+// the others.
+func (st *Stepper) fly(f *step) {
+	now := st.hub.now
+	if st.group != nil { // which knows the time when all have planned
+		f.active = true
+		st.flying++
+		return
+	}
+	host, stage, total := st.times(f.batch)
+	host, stage, total = st.windows.stretch(now, host), st.windows.stretch(now, stage), st.windows.stretch(now, total)
+	if host < 0 || stage < 0 || total < 0 || now >= Never-Time(host)-Time(total) {
+		st.hub.fail(fmt.Errorf("sim: replica %d: the cost model gives a step of %d ns (host %d, stage %d) for %d decodes with context %d and %d prompt tokens",
+			st.index, int64(total), int64(host), int64(stage), f.batch.Decodes, f.batch.Context, f.batch.PrefillTokens()))
+		host, stage, total = 0, 1, 1
+	}
+	start := now.Add(host)
+	if len(st.ring) == 1 {
+		start, total = now, host+total
+	}
+	start = max(start, st.stageFree)
+	f.end = max(start.Add(max(total, 1)), st.lastEnd.Add(stage))
+	f.took = f.end.Sub(start)
+	st.hostFree, st.stageFree, st.lastEnd = now.Add(host), start.Add(stage), f.end
+	f.active = true
+	st.flying++
 }

@@ -11,13 +11,16 @@ type touch uint8
 const (
 	touchFirst touch = 1 << iota
 	touchFinish
-	touchStop // ended by an outcome before its length
+	touchStop    // ended by an outcome before its length
+	touchPrompt  // its prompt is complete, and another replica samples its first token
+	touchHandoff // another replica decodes it
 )
 
 // finishStep ends the step in flight: tokens, gaps, ends of requests.
 func (st *Stepper) finishStep() {
-	f, h := &st.step, st.hub
-	f.active = false
+	st.land()
+	st.settle()
+	f, h := st.step, st.hub
 	st.steps++
 	st.ended, st.gaps = st.ended[:0], st.gaps[:0]
 	st.speculation.reset(st.cfg.Drafts)
@@ -27,9 +30,12 @@ func (st *Stepper) finishStep() {
 		tokens += st.endDecodes()
 	}
 	tokens += st.endRows()
-	for _, a := range f.chunks {
+	for i := range f.chunks {
+		a := &f.chunks[i]
 		h.result.PrefillTokens += int64(a.tokens)
-		if a.s.serial == a.serial && a.s.state == Running {
+		if len(st.ring) > 1 {
+			tokens += st.arrive(a)
+		} else if a.s.serial == a.serial && a.s.state == Running {
 			tokens += st.endChunk(a.s)
 		}
 	}
@@ -88,6 +94,9 @@ func (st *Stepper) endDecodes() (tokens int) {
 // token, and the sequence decodes from there on.
 func (st *Stepper) endChunk(s *Sequence) (tokens int) {
 	pending := s.Pending()
+	if pending > 0 && s.flow != nil {
+		st.hub.engine.net.computed(s)
+	}
 	if pending > 1 {
 		return 0
 	}
@@ -96,11 +105,14 @@ func (st *Stepper) endChunk(s *Sequence) (tokens int) {
 		st.parked.pushBack(s)
 		return 0
 	}
+	if st.cfg.Role == RolePrefill {
+		return st.endPrompt(s)
+	}
 	st.sampleAlone(s)
 	switch {
 	case s.generated >= s.output:
 		st.finished(s)
-	case st.speculates():
+	case st.byRow():
 		st.parked.pushBack(s)
 		st.propose(s, st.cfg.Drafts)
 	default:
@@ -123,9 +135,13 @@ func (st *Stepper) sampleAlone(s *Sequence) {
 // first one, or one with a gap of its own.
 func (st *Stepper) sample(s *Sequence) {
 	if s.timeline.FirstToken == NoTime {
-		s.timeline.PrefillEnd, s.timeline.FirstToken = st.hub.now, st.hub.now
+		s.timeline.FirstToken = st.hub.now
+		s.touch |= touchFirst
+		if s.timeline.PrefillEnd == NoTime {
+			s.timeline.PrefillEnd = st.hub.now
+			s.touch |= touchPrompt
+		}
 		st.ended = append(st.ended, s)
-		s.touch = touchFirst
 	} else {
 		st.addGap(s.lastToken, s.req.Class)
 		if target := st.hub.classes[s.req.Class].Gap; target > 0 && st.hub.now.Sub(s.lastToken) > target {
@@ -156,12 +172,17 @@ func (st *Stepper) addGap(prev Time, class int) {
 // announceTokens emits the first token and the end of s, as the step end
 // brought them.
 func (st *Stepper) announceTokens(s *Sequence) {
-	if s.touch&touchFirst != 0 {
-		st.hub.tell(PrefillEnd, s)
-		st.hub.tell(FirstToken, s)
-	}
 	done := s.touch
 	s.touch = 0
+	if done&touchPrompt != 0 {
+		st.hub.tell(PrefillEnd, s)
+	}
+	if done&touchFirst != 0 {
+		st.hub.tell(FirstToken, s)
+	}
+	if done&touchHandoff != 0 {
+		st.hub.engine.handOver(s)
+	}
 	if done&touchFinish == 0 {
 		return
 	}

@@ -23,17 +23,35 @@ type Stepper struct {
 	load   *Load
 
 	memory     memory
-	waiting    queue
+	waiting    queue // ready to be computed
+	remote     queue // whose KV another replica has
+	swapped    list  // in host memory
+	host       kv.Pool
+	pulling    queue // whose blocks a transfer fills
+	firstTurn  int64
+	lastTurn   int64
 	running    list
 	prefilling list // running with Pending > 1
 	parked     list // running with Pending ≤ 1, not in the cohort
+	next       Role // when it is Closed
+	closed     Time // since when
+	switching  bool
+	coming     list // computed elsewhere for this replica
+	accounts   []*account
 	cohort     cohort
 	retained   retained
 	ranks      int64
 
-	plan    Plan
-	step    step
-	steps   int64
+	plan   Plan
+	step   *step  // being planned, or ended; in ring
+	ring   []step // one for each batch in flight
+	oldest int    // index of the first in flight
+	flying int
+	steps  int64
+
+	hostFree, stageFree, lastEnd Time // when the host, the first stage and the last one are done with the latest step
+
+	group   *group // nil if it steps alone
 	windows windows
 	holding bool
 	wakeAt  Time
@@ -55,15 +73,15 @@ type retained struct {
 
 func (r *retained) empty() bool { return r.slots == 0 && r.blocks == 0 && len(r.tables) == 0 }
 
-// NewStepper returns the one replica of cfg, to be driven by hand. Router,
+// NewStepper returns the one replica of cfg, of RoleBoth, to be driven by hand. Router,
 // Admission, FollowUp, Until and MaxSteps must be zero: the caller decides
 // what arrives and when, and so a pause stops nothing. A client's patience is not watched.
 func NewStepper(cfg Config) (*Stepper, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if len(cfg.Replicas) != 1 || cfg.Router != nil || cfg.Admission != nil || cfg.FollowUp != nil || cfg.Until != 0 || cfg.MaxSteps != 0 {
-		return nil, errors.New("sim: NewStepper takes one replica and no Router, Admission, FollowUp, Until or MaxSteps")
+	if len(cfg.Replicas) != 1 || cfg.Replicas[0].Role != RoleBoth || cfg.Router != nil || cfg.Admission != nil || cfg.FollowUp != nil || cfg.Until != 0 || cfg.MaxSteps != 0 {
+		return nil, errors.New("sim: NewStepper takes one replica of RoleBoth and no Router, Admission, FollowUp, Until or MaxSteps")
 	}
 	h := &hub{byHand: true}
 	h.init(&cfg)
@@ -93,9 +111,9 @@ func (st *Stepper) Submit(now Time, r Request) (rejected string) {
 // the batch and how long the step takes by the cost model. The batch is empty
 // if the scheduler planned nothing; where the pass preempted or rejected
 // somebody, Run would ask for another one. The batch is valid until the next pass. Plan
-// panics if a step is in flight.
+// panics if as many steps as can be are in flight.
 func (st *Stepper) Plan(now Time) (Batch, time.Duration, error) {
-	if st.step.active {
+	if st.full() {
 		panic("sim: Stepper.Plan with a step in flight")
 	}
 	st.tick(now)
@@ -181,15 +199,15 @@ type Outcome struct {
 	Prefix []kv.Hash
 }
 
-// Complete ends the step in flight at now. Without outcomes every sequence
+// Complete ends the oldest step in flight at now. Without outcomes every sequence
 // that completes its pending positions samples a token. With outcomes, only
 // those listed do; the list may be empty but not nil. The outcome of a request
 // that has ended meanwhile is dropped. It panics if no step is in flight.
 func (st *Stepper) Complete(now Time, outcomes []Outcome) error {
-	if !st.step.active {
+	if st.flying == 0 {
 		panic("sim: Stepper.Complete without a step in flight")
 	}
-	if outcomes == nil && st.speculates() && st.cfg.Drafter == nil {
+	if outcomes == nil && st.byRow() && st.cfg.Drafter == nil {
 		return errors.New("sim: Stepper.Complete: outcomes are nil, and so is the Drafter of a replica with Drafts")
 	}
 	st.tick(now)
@@ -206,31 +224,36 @@ func (st *Stepper) Complete(now Time, outcomes []Outcome) error {
 
 // finishWith ends the step sequence by sequence.
 func (st *Stepper) finishWith(outcomes []Outcome) error {
+	st.step = &st.ring[st.oldest]
 	for _, o := range outcomes {
 		if err := st.checkOutcome(o); err != nil {
 			return err
 		}
 	}
+	st.settle()
 	st.dissolve()
+	st.land()
 	for _, a := range st.step.chunks {
-		if s := a.s; s.serial == a.serial && s.state == Running && s.Pending() <= 1 {
+		if s := a.s; len(st.ring) == 1 && s.serial == a.serial && s.state == Running && s.Pending() <= 1 {
 			st.stopPrefill(s)
 			st.parked.pushBack(s)
 		}
 	}
-	st.step.chunks = st.step.chunks[:0]
-	st.step.active, st.step.decodes = false, false
 	st.steps++
 	st.ended, st.gaps = st.ended[:0], st.gaps[:0]
 	st.speculation.reset(st.cfg.Drafts)
 	tokens := 0
 	for _, o := range outcomes {
 		s := st.hub.live[o.ID]
-		if s == nil || s.state != Running {
+		if s == nil || s.state != Running && len(st.ring) == 1 {
 			continue
 		}
 		s.chain = append(s.chain, o.Prefix...)
 		switch row := st.row(s); {
+		case len(st.ring) > 1:
+			if a := st.assigned(s); a != nil && o.Tokens > 0 {
+				tokens += st.arrive(a)
+			}
 		case row > 1:
 			tokens += st.endRow(s, row, o.Tokens, o.Dropped)
 		case o.Tokens > 0:
@@ -265,6 +288,18 @@ func (st *Stepper) row(s *Sequence) int {
 	return 0
 }
 
+// assigned returns the part of s in the step that ends, or nil.
+func (st *Stepper) assigned(s *Sequence) *assignment {
+	for _, l := range [][]assignment{st.step.chunks, st.step.rows} {
+		for i := range l {
+			if l[i].s == s && l[i].serial == s.serial {
+				return &l[i]
+			}
+		}
+	}
+	return nil
+}
+
 // checkOutcome reports an outcome that the step in flight cannot have. That of
 // a request that has ended is dropped later.
 func (st *Stepper) checkOutcome(o Outcome) error {
@@ -274,6 +309,9 @@ func (st *Stepper) checkOutcome(o Outcome) error {
 	}
 	row := st.row(s)
 	samples := row > 0 || s.Pending() == 0 || s.member.in && st.step.decodes
+	if a := st.assigned(s); len(st.ring) > 1 {
+		samples = a != nil && a.samples
+	}
 	switch {
 	case o.Tokens < 0 || o.Dropped < 0 || o.Tokens+o.Dropped > max(row, 1), row > 1 && o.Tokens == 0:
 		return fmt.Errorf("sim: Stepper.Complete: outcome %+v of %d positions", o, max(row, 1))
@@ -322,8 +360,19 @@ func (st *Stepper) Waiting() List { return List{&st.waiting.list} }
 // Running returns the admitted sequences in order of admission.
 func (st *Stepper) Running() List { return List{&st.running} }
 
+// Swapped returns the sequences in host memory, the first evicted first.
+func (st *Stepper) Swapped() List { return List{&st.swapped} }
+
 // Free returns the KV blocks that are free.
 func (st *Stepper) Free() int { return st.memory.Free() }
+
+// HostFree returns the host blocks that are free.
+func (st *Stepper) HostFree() int {
+	if st.cfg.HostBlocks == 0 {
+		return 0
+	}
+	return st.host.Free()
+}
 
 func (st *Stepper) tick(now Time) {
 	if now < st.hub.now {

@@ -8,10 +8,14 @@ import (
 	"time"
 )
 
-// Window is a time in which a replica is not itself: slower, faster or
-// stopped.
+// Window is a time in which a replica or its link is not itself: slower, faster
+// or stopped.
 type Window struct {
 	Replica int
+	// Link means the port of the replica, in both directions, or with Replica
+	// -1 every port and the fabric. Factor multiplies the time of a byte there,
+	// from one edge of the window to the other.
+	Link bool
 	// The window covers the steps that start at From or later and before To.
 	From, To Time
 	// Factor multiplies the time of those steps: 2 makes a straggler of half
@@ -30,10 +34,12 @@ type windows struct {
 
 // validateWindows reports the first window that cannot be, or that overlaps
 // another of its replica.
-func validateWindows(all []Window, replicas int) error {
+func validateWindows(all []Window, replicas int, link *Link) error {
 	for i, w := range all {
 		switch {
-		case w.Replica < 0 || w.Replica >= replicas:
+		case w.Link && link == nil:
+			return fmt.Errorf("sim: Config.Windows[%d].Link is set and Config.Link is nil", i)
+		case w.Replica < -one(w.Link) || w.Replica >= replicas:
 			return fmt.Errorf("sim: Config.Windows[%d].Replica is %d of %d", i, w.Replica, replicas)
 		case w.From < 0 || w.To <= w.From:
 			return fmt.Errorf("sim: Config.Windows[%d] is from %d to %d", i, int64(w.From), int64(w.To))
@@ -41,7 +47,7 @@ func validateWindows(all []Window, replicas int) error {
 			return fmt.Errorf("sim: Config.Windows[%d].Factor is %v with Pause %v", i, w.Factor, w.Pause)
 		}
 		for j, o := range all[:i] {
-			if o.Replica == w.Replica && o.From < w.To && w.From < o.To {
+			if o.Link == w.Link && o.Replica == w.Replica && o.From < w.To && w.From < o.To {
 				return fmt.Errorf("sim: Config.Windows[%d] and [%d] of replica %d overlap", j, i, w.Replica)
 			}
 		}
@@ -52,7 +58,7 @@ func validateWindows(all []Window, replicas int) error {
 // windowsOf returns the windows of one replica.
 func windowsOf(all []Window, replica int) (w windows) {
 	for _, x := range all {
-		if x.Replica == replica {
+		if x.Replica == replica && !x.Link {
 			w.list = append(w.list, x)
 		}
 	}

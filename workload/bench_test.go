@@ -175,3 +175,14 @@ func BenchmarkDescribe(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(requests)*b.N)/b.Elapsed().Seconds(), "requests/s")
 }
+
+// BenchmarkRetry measures what a retry with jitter takes.
+func BenchmarkRetry(b *testing.B) {
+	r := workload.Retry{Seed: 1, Attempts: 4, Backoff: time.Second, Jitter: 0.25}
+	c := sim.Completion{Kind: sim.Abort}
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Request.ID++
+		r.FollowUp(c)
+	}
+}

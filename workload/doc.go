@@ -8,8 +8,9 @@
 //	             │                                              │
 //	             └───────────────► Workload ◄──────────────────┘
 //	                                   │
-//	AzureCSV Mooncake (recordings) ──► iter.Seq2[sim.Request, error] ──► sim.Run
-//	                                   │
+//	AzureCSV Mooncake (recordings) ──► iter.Seq2[sim.Request, error] ──► sim.Run ──► Completion
+//	                                   │                                    ▲            │
+//	                                   │                                    └── Retry ◄──┘
 //	                                   └──► Describe: rate, gap CV, IDC, percentiles
 //
 // Everything is a literal struct and is checked when it is used: an invalid
@@ -21,7 +22,8 @@
 // bursts.go, mmpp.go, combine.go (when), lengths.go, lognormal.go, mixture.go
 // (how long), presets.go (fits of public recordings), rand.go (where chance
 // comes from), requests.go, azure.go, mooncake.go (recordings), describe.go;
-// acceptance.go and acceptancecurve.go (which draft tokens are right).
+// acceptance.go and acceptancecurve.go (which draft tokens are right); retry.go
+// and followups.go (clients that try again).
 //
 // # Determinism
 //
@@ -41,6 +43,8 @@
 //     arrivals in windows of one width; 1 at every width for a Poisson process.
 //   - MMPP: Markov-modulated Poisson process.
 //   - Share: one class of a workload with its part of the requests.
+//   - Attempt: a request as it is sent, for the first time or again; a retry is
+//     one after the first.
 //   - Recording: a workload recorded elsewhere and replayed.
 //   - Row: a request as a recording has it.
 //   - Tick: the rows of a recording that have one timestamp because its clock

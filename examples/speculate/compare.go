@@ -134,8 +134,8 @@ func (w *window) Observe(e sim.Event) {
 		w.positions += int64(b.Positions)
 		w.least, w.most = min(w.least, b.Positions), max(w.most, b.Positions)
 		w.rate.Add(float64(e.Tokens), e.Took.Seconds())
-		w.drafter += w.cost.draftTime(b).Seconds()
-		compute, memory, other := w.cost.bounds(b)
+		w.drafter += w.cost.draftTime(*b).Seconds()
+		compute, memory, other := w.cost.bounds(*b)
 		w.compute += compute
 		w.memory += memory
 		w.other += other

@@ -65,6 +65,7 @@ func (c *Cache) evict(b Block) {
 		}
 	}
 	x.hashed = false
+	delete(c.awaited, b)
 	c.cached--
 	c.removed++
 	if c.OnEvent != nil {

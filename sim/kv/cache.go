@@ -18,6 +18,7 @@ import (
 type Cache struct {
 	DropLastHit bool        // leave the last block of a hit unused, for draft heads that need its hidden states
 	MaxTokens   int         // no sequence holds slots past this many tokens; 0 = no bound
+	Eager       bool        // share blocks from their allocation on, see [Cache.Known]
 	OnEvent     func(Event) // called when the cached content changes; nil = off
 
 	count     Pool
@@ -32,6 +33,9 @@ type Cache struct {
 	stored    uint64  // blocks registered so far
 	removed   uint64  // blocks that lost their hash so far
 	gone      [1]Hash // argument of a removal event
+
+	awaited  map[Block]bool // registered and not computed yet, with Eager
+	computed uint64         // blocks that were, and are no more
 }
 
 // NewCache returns a cache of total blocks of blockTokens tokens each, reserved
@@ -70,7 +74,7 @@ func (c *Cache) Cached() int { return c.cached }
 
 // Version returns a number that grows whenever the outcome of a lookup may
 // have changed.
-func (c *Cache) Version() uint64 { return c.stored + c.removed }
+func (c *Cache) Version() uint64 { return c.stored + c.removed + c.computed }
 
 // Match returns how many leading blocks of chain are in the cache, for a
 // sequence of so many tokens. The last token is never covered: it has to be
@@ -117,7 +121,10 @@ func (c *Cache) match(blocks *[]Block, chain []Hash, tokens, hit int) int {
 
 // covered returns how many blocks a lookup may cover.
 func (c *Cache) covered(chain []Hash, tokens int) int {
-	return min(len(chain), max(0, tokens-1)/c.BlockTokens())
+	if !c.Eager {
+		tokens--
+	}
+	return min(len(chain), max(0, tokens)/c.BlockTokens())
 }
 
 func (c *Cache) usableHit(matched int) int {
@@ -158,7 +165,7 @@ func (c *Cache) fresh(t *Table, tokens, ahead int) int {
 // nothing. It panics if t is held, if tokens end inside the hit, or if blocks
 // of the hit may have been reused since the lookup.
 func (c *Cache) Allocate(t *Table, chain []Hash, tokens, ahead int) bool {
-	if t.Held() || ahead < 0 || tokens < int(t.found)*c.BlockTokens() {
+	if t.Held() || ahead < 0 || tokens < int(t.found)*c.BlockTokens() && !c.Eager {
 		panic(fmt.Sprintf("kv: Allocate(%d tokens, %d ahead) after a hit of %d blocks, held %t", tokens, ahead, t.found, t.Held()))
 	}
 	c.checkFound(t)
@@ -179,6 +186,9 @@ func (c *Cache) Allocate(t *Table, chain []Hash, tokens, ahead int) bool {
 		t.blocks = append(t.blocks, b)
 	}
 	t.owned = int32(len(t.blocks))
+	if c.Eager {
+		tokens += ahead
+	}
 	c.Register(t, chain, tokens)
 	return true
 }
@@ -215,6 +225,9 @@ func (c *Cache) Register(t *Table, chain []Hash, tokens int) {
 	}
 	for i := from; i < to; i++ {
 		c.store(t.blocks[i], chain[i])
+		if c.Eager {
+			c.await(t.blocks[i])
+		}
 	}
 	t.hashed = int32(to)
 	if c.OnEvent != nil {
@@ -250,6 +263,7 @@ func (c *Cache) FreeTable(t *Table) {
 		x := &c.blocks[b]
 		x.refs--
 		if x.refs == 0 {
+			c.abandon(b)
 			c.free.Push(b)
 			c.count.Give(1)
 		}

@@ -36,6 +36,11 @@ func (c *Cache) Check(live iter.Seq[*Table]) error {
 	if held != c.held || cached != c.cached {
 		return fmt.Errorf("kv: %d held and %d cached blocks, counters say %d and %d", held, cached, c.held, c.cached)
 	}
+	for b := range c.awaited {
+		if !c.blocks[b].hashed || c.blocks[b].refs == 0 {
+			return fmt.Errorf("kv: block %d waits for its content and has %d references, hash %t", b, c.blocks[b].refs, c.blocks[b].hashed)
+		}
+	}
 	if err := c.checkHashes(); err != nil {
 		return err
 	}

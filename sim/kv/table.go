@@ -9,6 +9,8 @@ type Table struct {
 	owned  int32   // number of blocks owned
 	hashed int32   // leading blocks that are registered or were hit
 
+	computed int32 // leading blocks that Cache.Computed has been told of, with Eager
+
 	// Of the last lookup, until Allocate.
 	matched int32  // leading blocks of the chain that were in the cache
 	limit   int32  // blocks it could cover

@@ -61,15 +61,19 @@ func (c *Collector) describe(name string, t tally, s samples, targets bool) Cell
 		span = (c.lastCompletion - c.firstArrival).Seconds()
 	}
 	d := Cell{Class: name, Arrived: t.arrived, Completed: t.completed, Rejected: t.rejected, Aborted: t.aborted,
-		Unfinished:  t.arrived - t.completed - t.rejected - t.aborted,
+		Unfinished:  t.arrived + t.retries - t.completed - t.rejected - t.aborted,
 		Rejections:  slices.Clone(t.reasons),
 		Preemptions: t.preemptions, OneToken: t.oneToken, Met: t.met,
-		TTFT: s.ttft.summary(c.options), ITL: s.gaps.summary(c.options),
+		Attempts: t.arrived + t.retries, AbortedPrompt: t.abortedPrompt, AbortedOutput: t.abortedOutput,
+		Deferrals: t.door.deferrals(),
+		TTFT:      s.ttft.summary(c.options), ITL: s.gaps.summary(c.options),
 		TPOT: s.tpot.summary(c.options), E2E: s.latency.summary(c.options),
 		TokenThroughput:   over(float64(t.tokens), span),
 		RequestThroughput: over(float64(t.completed), span),
 		Goodput:           Number(math.NaN()),
-		Attainment:        Number(math.NaN())}
+		Attainment:        Number(math.NaN()),
+		AttemptRate:       over(float64(t.arrived+t.retries), span)}
+	d.Failed = d.Arrived - d.Completed - d.Unfinished
 	slices.SortFunc(d.Rejections, func(a, b Rejections) int { return strings.Compare(a.Reason, b.Reason) })
 	if targets {
 		d.Goodput = over(float64(t.met), span)
@@ -86,6 +90,7 @@ func (c *Collector) load(unfinished int64) (Load, Little) {
 		return over(l.area.float(), w), l.peak
 	}
 	var o Load
+	o.DoorMean, o.DoorPeak = mean(c.atDoor)
 	o.QueueMean, o.QueuePeak = mean(c.waiting)
 	o.InSystemMean, o.InSystemPeak = mean(c.inSystem)
 	o.RunningMean, o.RunningPeak = mean(c.running)

@@ -19,12 +19,12 @@ type Collector struct {
 	cells   []cell // one per class and, behind them, one for unknown classes
 	now     sim.Time
 
-	inSystem, waiting, running level
-	preempted                  map[int64]struct{} // requests waiting again, by serial
-	departures                 int64              // requests that left in the window, however
-	sojourns                   area               // their time in the system
-	firstArrival               sim.Time           // of a measured request
-	lastCompletion             sim.Time
+	inSystem, atDoor, waiting, running level
+	preempted                          map[int64]struct{} // requests waiting again, by serial
+	departures                         int64              // requests that left in the window, however
+	sojourns                           area               // their time in the system
+	firstArrival                       sim.Time           // of a measured request
+	lastCompletion                     sim.Time
 
 	steps    steps
 	replicas []replica
@@ -92,7 +92,7 @@ func (c *Collector) Observe(e sim.Event) {
 	case sim.Arrive:
 		c.arrive(&e)
 	case sim.Queue:
-		c.waiting.move(e.Time, 1, c.window)
+		c.queue(&e)
 	case sim.Admit:
 		c.admit(&e)
 	case sim.Preempt:

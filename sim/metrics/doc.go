@@ -5,12 +5,13 @@
 //	                     ├ requests: one cell   └──────► WriteText, 80 columns
 //	                     │ per class
 //	                     ├ steps: gaps between tokens, batch, KV blocks
-//	                     └ levels: queue, running, in the system, over time
-//	            └► Utilisation: MFU and MBU of steps and of the run
+//	                     └ levels: door, queue, running, in the system, over time
+//	            ├► Utilisation: MFU and MBU of steps and of the run
+//	            └► Observation: the rate of steps at fixed concurrency, raw
 //
-// Read collector.go first, then request.go and step.go for the two kinds of
-// events, report.go for what comes out, and definitions.go for what each
-// figure means; the text form of a report repeats those definitions.
+// Read collector.go first, then request.go, door.go and step.go for the events,
+// report.go for what comes out, and definitions.go for what each figure means;
+// the text form of a report repeats those definitions.
 //
 // # Which observations count
 //
@@ -24,9 +25,22 @@
 // window. Without a window all of these are the whole run. Rates run up to the
 // last completion of a counted request, so after the window while it drains.
 //
+// # Clients that try again
+//
+// A retry (sim.Request.Attempt) belongs to its first attempt. The request
+// arrives once, with that attempt; it is in the window if that attempt is; its
+// latencies, and so its targets, count from there; and it is one of the
+// requests that attainment divides by, whatever becomes of it. Rejections by
+// reason, aborts, deferrals and preemptions are counted attempt by attempt, as
+// the load that the deployment saw, and so are the levels over time and
+// Little's law. The collector keeps nothing of a request between two attempts.
+//
 // # Words
 //
 // Attainment: the share of arrivals that met every stated target of their
 // class. Goodput: those requests per second. Cell: the figures of one class,
-// or of all. Finding: a sentence about a figure that contradicts another.
+// or of all. Attempt: a request as it reached the front door, for the first
+// time or again. Deferred: made to wait there by admission. Failed: a request of
+// which no attempt completed or is under way. Finding: a sentence about a figure
+// that contradicts another.
 package metrics

@@ -53,7 +53,7 @@ func events(end int, requests ...request) []sim.Event {
 			add(sim.FirstToken, first)
 		}
 		for i := 1; i < len(r.tokens); i++ {
-			es = append(es, sim.Event{Kind: sim.StepEnd, Time: ms(r.tokens[i]), Tokens: 1,
+			es = append(es, sim.Event{Kind: sim.StepEnd, Batch: &sim.Batch{}, Time: ms(r.tokens[i]), Tokens: 1,
 				Gaps: []sim.GapGroup{{Prev: ms(r.tokens[i-1]), Class: r.class, Count: 1}}})
 		}
 		e.Output, e.GapsOver = len(r.tokens), r.over
@@ -92,7 +92,7 @@ func report(t testing.TB, cfg sim.Config, o metrics.Options, es []sim.Event) met
 
 // decodeStep is a step for nextStep to move on.
 func decodeStep(batch int) sim.Event {
-	return sim.Event{Kind: sim.StepEnd, Batch: sim.Batch{Decodes: batch, Positions: batch},
+	return sim.Event{Kind: sim.StepEnd, Batch: &sim.Batch{Decodes: batch, Positions: batch},
 		Gaps: []sim.GapGroup{{Count: batch}}, Tokens: int32(batch), FreeBlocks: 400}
 }
 

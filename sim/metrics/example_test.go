@@ -25,7 +25,7 @@ func Example() {
 	waiting := sim.Timeline{Arrival: 0, Queued: 0, Admitted: sim.NoTime, PrefillEnd: sim.NoTime, FirstToken: sim.NoTime}
 	done := sim.Timeline{Arrival: 0, Queued: 0, Admitted: 0, PrefillEnd: at(20), FirstToken: at(20)}
 	step := func(from, to int, b sim.Batch, gaps ...sim.GapGroup) sim.Event {
-		return sim.Event{Kind: sim.StepEnd, Time: at(to), Took: at(to).Sub(at(from)), Batch: b, Gaps: gaps, Tokens: 1, FreeBlocks: 9}
+		return sim.Event{Kind: sim.StepEnd, Time: at(to), Took: at(to).Sub(at(from)), Batch: &b, Gaps: gaps, Tokens: 1, FreeBlocks: 9}
 	}
 	for _, e := range []sim.Event{
 		{Kind: sim.Arrive, Replica: -1, Timeline: waiting},

@@ -33,8 +33,12 @@ func TestGoodput(t *testing.T) {
 		requests = append(requests, r)
 	}
 	r := report(t, cfg, metrics.Options{}, events(2000, requests...))
-	type counts struct{ Arrived, Completed, Rejected, Met int64 }
-	if d := cmp.Diff(counts{100, 90, 10, 60}, counts{r.Arrived, r.Completed, r.Rejected, r.Met}); d != "" {
+	type counts struct {
+		Arrived, Completed, Rejected, Met, Attempts, Failed int64
+		Rejections                                          []metrics.Rejections
+	}
+	want := counts{100, 90, 10, 60, 100, 10, []metrics.Rejections{{Reason: sim.RejectKVCapacity, Count: 10, Prompt: 10}}}
+	if d := cmp.Diff(want, counts{r.Arrived, r.Completed, r.Rejected, r.Met, r.Attempts, r.Failed, r.Rejections}); d != "" {
 		t.Errorf("counts (-want +got):\n%s", d)
 	}
 	// First arrival at 0, last completion at 890 + 110 ms.
@@ -127,10 +131,10 @@ func TestClasses(t *testing.T) {
 		got = append(got, pick(k))
 	}
 	want := []figures{
-		{"", 9, 3, 4, 1, 1, []metrics.Rejections{{"a", 1}, {"b", 2}, {"unknown_class", 1}}, 30, 70.0 / 3, 60, 20, 2.0 / 9},
-		{"chat", 4, 2, 2, 0, 0, []metrics.Rejections{{"a", 1}, {"b", 1}}, 20, 10, 40, 10, 0.25},
-		{"batch", 4, 1, 1, 1, 1, []metrics.Rejections{{"b", 1}}, 50, 50, 20, nan, nan},
-		{"(unknown)", 1, 0, 1, 0, 0, []metrics.Rejections{{"unknown_class", 1}}, nan, nan, 0, nan, nan},
+		{"", 9, 3, 4, 1, 1, []metrics.Rejections{{"a", 1, 1}, {"b", 2, 2}, {"unknown_class", 1, 1}}, 30, 70.0 / 3, 60, 20, 2.0 / 9},
+		{"chat", 4, 2, 2, 0, 0, []metrics.Rejections{{"a", 1, 1}, {"b", 1, 1}}, 20, 10, 40, 10, 0.25},
+		{"batch", 4, 1, 1, 1, 1, []metrics.Rejections{{"b", 1, 1}}, 50, 50, 20, nan, nan},
+		{"(unknown)", 1, 0, 1, 0, 0, []metrics.Rejections{{"unknown_class", 1, 1}}, nan, nan, 0, nan, nan},
 	}
 	if d := cmp.Diff(want, got, near); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

@@ -112,7 +112,7 @@ func TestWeightedPercentilesEqualExpanded(t *testing.T) {
 						expanded = append(expanded, float64(gap))
 					}
 				}
-				c.Observe(sim.Event{Kind: sim.StepEnd, Time: now, Gaps: gaps})
+				c.Observe(sim.Event{Kind: sim.StepEnd, Batch: &sim.Batch{}, Time: now, Gaps: gaps})
 			}
 			got := c.Report().ITL
 			for _, p := range []struct {
@@ -144,7 +144,7 @@ func TestPercentileFlags(t *testing.T) {
 		{n: 0},
 	} {
 		c2 := collector(t, oneReplica, metrics.Options{MinBeyond: c.minBeyond})
-		c2.Observe(sim.Event{Kind: sim.StepEnd, Time: ms(9), Gaps: []sim.GapGroup{{Prev: ms(8), Count: c.n}}})
+		c2.Observe(sim.Event{Kind: sim.StepEnd, Batch: &sim.Batch{}, Time: ms(9), Gaps: []sim.GapGroup{{Prev: ms(8), Count: c.n}}})
 		if d := cmp.Diff(c.want, c2.Report().ITL.Few); d != "" {
 			t.Errorf("n %d, MinBeyond %d (-want +got):\n%s", c.n, c.minBeyond, d)
 		}
@@ -155,9 +155,9 @@ func TestPercentileFlags(t *testing.T) {
 func TestMeanIsExact(t *testing.T) {
 	const long = 1 << 53 // ns; the next float64 is long + 2
 	c := collector(t, oneReplica, metrics.Options{})
-	c.Observe(sim.Event{Kind: sim.StepEnd, Time: long, Gaps: []sim.GapGroup{{Prev: 0, Count: 1}}})
+	c.Observe(sim.Event{Kind: sim.StepEnd, Batch: &sim.Batch{}, Time: long, Gaps: []sim.GapGroup{{Prev: 0, Count: 1}}})
 	for i := range sim.Time(999) {
-		c.Observe(sim.Event{Kind: sim.StepEnd, Time: long + i + 1, Gaps: []sim.GapGroup{{Prev: long + i, Count: 1}}})
+		c.Observe(sim.Event{Kind: sim.StepEnd, Batch: &sim.Batch{}, Time: long + i + 1, Gaps: []sim.GapGroup{{Prev: long + i, Count: 1}}})
 	}
 	// Plain addition is off by 1e-13.
 	if got, want := float64(c.Report().ITL.Mean), 9007199254741991/1e9; math.Abs(got/want-1) > 1e-15 {
@@ -172,5 +172,5 @@ func TestEventsOutOfOrderPanic(t *testing.T) {
 		}
 	}()
 	collector(t, oneReplica, metrics.Options{}).Observe(
-		sim.Event{Kind: sim.StepEnd, Time: ms(1), Took: time.Millisecond, Gaps: []sim.GapGroup{{Prev: ms(2), Count: 1}}})
+		sim.Event{Kind: sim.StepEnd, Batch: &sim.Batch{}, Time: ms(1), Took: time.Millisecond, Gaps: []sim.GapGroup{{Prev: ms(2), Count: 1}}})
 }

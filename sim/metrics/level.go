@@ -54,6 +54,13 @@ func (a *area) add(n, d int64) {
 	a.hi, _ = bits.Add64(a.hi, hi, carry)
 }
 
+// join adds the sum b.
+func (a *area) join(b area) {
+	var carry uint64
+	a.lo, carry = bits.Add64(a.lo, b.lo, 0)
+	a.hi, _ = bits.Add64(a.hi, b.hi, carry)
+}
+
 // float returns the sum, rounded.
 func (a area) float() float64 {
 	if int64(a.hi) < 0 {

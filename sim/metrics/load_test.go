@@ -49,7 +49,7 @@ func TestQueueOfBursts(t *testing.T) {
 
 func stepOf(replica int32, from, to, sequences, free int) sim.Event {
 	return sim.Event{Kind: sim.StepEnd, Replica: replica, Time: ms(to), Took: time.Duration(to-from) * time.Millisecond,
-		Batch: sim.Batch{Decodes: sequences - 1, Prefills: make([]sim.Chunk, 1)}, FreeBlocks: free, Tokens: int32(sequences)}
+		Batch: &sim.Batch{Decodes: sequences - 1, Prefills: make([]sim.Chunk, 1)}, FreeBlocks: free, Tokens: int32(sequences)}
 }
 
 func TestOccupancyAndBatch(t *testing.T) {

@@ -213,10 +213,10 @@ func TestReadObservationErrors(t *testing.T) {
 func TestObservationOfARun(t *testing.T) {
 	o := observation(t, one(2))
 	for i, e := range []sim.Event{
-		{Kind: sim.StepEnd, Running: 1, Tokens: 1, Batch: sim.Batch{Prefills: []sim.Chunk{{Tokens: 7}}}},
-		{Kind: sim.StepEnd, Running: 1, Replica: 1},
+		{Kind: sim.StepEnd, Running: 1, Tokens: 1, Batch: &sim.Batch{Prefills: []sim.Chunk{{Tokens: 7}}}},
+		{Kind: sim.StepEnd, Running: 1, Replica: 1, Batch: &sim.Batch{}},
 		{Kind: sim.Finish},
-		{Kind: sim.StepEnd, Running: 1, Tokens: 2, Batch: sim.Batch{Decodes: 1, Positions: 3}},
+		{Kind: sim.StepEnd, Running: 1, Tokens: 2, Batch: &sim.Batch{Decodes: 1, Positions: 3}},
 	} {
 		e.Time = ms(i)
 		o.Observe(e)

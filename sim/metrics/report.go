@@ -27,7 +27,8 @@ type Report struct {
 }
 
 // Cell is the part of a report about the requests of one class, or of all.
-// Arrived = Completed + Rejected + Aborted + Unfinished.
+// Arrived counts requests, each once; Completed, Rejected, Aborted and
+// Unfinished add up to their Attempts, which are as many if nobody tries again.
 type Cell struct {
 	Class       string       `json:"class,omitempty"`
 	Arrived     int64        `json:"arrived"`
@@ -39,6 +40,13 @@ type Cell struct {
 	Preemptions int64        `json:"preemptions"`
 	OneToken    int64        `json:"one_token"` // completed with one token: no TPOT
 	Met         int64        `json:"met"`       // completed and met every stated target
+
+	Attempts int64 `json:"attempts"` // first ones and retries
+	Failed   int64 `json:"failed"`   // requests of which no attempt completed or is under way
+	// Tokens of aborted attempts: of their prompts, and those that had come.
+	AbortedPrompt int64 `json:"aborted_prompt_tokens"`
+	AbortedOutput int64 `json:"aborted_output_tokens"`
+	Deferrals
 
 	TTFT Summary `json:"ttft_ms"`
 	ITL  Summary `json:"itl_ms"`
@@ -52,12 +60,26 @@ type Cell struct {
 	// Goodput and Attainment are undefined where no class states a target.
 	Goodput    Number `json:"goodput_req_per_s"`
 	Attainment Number `json:"slo_attainment"`
+	// AttemptRate counts attempts as Goodput counts requests.
+	AttemptRate Number `json:"attempts_per_s"`
 }
 
-// Rejections counts the requests rejected for one reason.
+// Rejections counts the attempts rejected for one reason.
 type Rejections struct {
 	Reason string `json:"reason"`
 	Count  int64  `json:"count"`
+	Prompt int64  `json:"prompt_tokens"`
+}
+
+// Deferrals describes the attempts that sim.Config.Admission made wait at the
+// front door. Their wait ends in a queue, or with them; times are in
+// milliseconds, of those whose wait has ended.
+type Deferrals struct {
+	Deferred       int64  `json:"deferred"`
+	DeferredPrompt int64  `json:"deferred_prompt_tokens"`
+	StillDeferred  int64  `json:"still_deferred"` // of Deferred, at the end
+	DeferredMean   Number `json:"deferred_wait_mean_ms"`
+	DeferredMax    Number `json:"deferred_wait_max_ms"`
 }
 
 // Summary describes N latencies, in milliseconds.
@@ -77,6 +99,8 @@ type Summary struct {
 // Load is what the replicas together carried, over time. Means are over the
 // window unless they say otherwise; a peak is a level that lasted.
 type Load struct {
+	DoorMean     Number `json:"door_mean"` // requests deferred at the front door
+	DoorPeak     int64  `json:"door_peak"`
 	QueueMean    Number `json:"queue_mean"` // requests waiting in the queues of replicas
 	QueuePeak    int64  `json:"queue_peak"`
 	InSystemMean Number `json:"in_system_mean"` // between arrival and end

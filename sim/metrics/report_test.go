@@ -29,7 +29,8 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"scheduler", "completed", "rejected", "unfinished", "preemptions", "throughput_tok_per_s",
-		"throughput_req_per_s", "goodput_req_per_s", "slo_attainment", "kv_peak", "kv_mean", "steps", "simulated_s"} {
+		"throughput_req_per_s", "goodput_req_per_s", "slo_attainment", "attempts", "attempts_per_s", "failed",
+		"aborted_prompt_tokens", "aborted_output_tokens", "deferred", "deferred_prompt_tokens", "still_deferred", "door_mean", "door_peak", "kv_peak", "kv_mean", "steps", "simulated_s"} {
 		if _, ok := got[name]; !ok {
 			t.Errorf("no field %s", name)
 		}
@@ -46,7 +47,8 @@ func TestJSON(t *testing.T) {
 		t.Errorf("ttft_ms.p95 is %v, want 10", v)
 	}
 	for _, undefined := range []any{got["itl_ms"].(map[string]any)["mean"], got["tpot_ms"].(map[string]any)["p50"],
-		got["tpot_ms"].(map[string]any)["max"], got["slo_attainment"], got["goodput_req_per_s"]} {
+		got["tpot_ms"].(map[string]any)["max"], got["slo_attainment"], got["goodput_req_per_s"],
+		got["deferred_wait_mean_ms"], got["deferred_wait_max_ms"]} {
 		if undefined != nil {
 			t.Errorf("an undefined figure is %v, want null", undefined)
 		}
@@ -111,6 +113,59 @@ func TestText(t *testing.T) {
 		"–", "1 completed with one token", "attainment"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, &b)
+		}
+	}
+}
+
+// Nothing of retries and deferrals stands in the text of a run without them;
+// with them, the largest figures keep to 80 columns.
+func TestTextOfLostRequests(t *testing.T) {
+	text := func(r metrics.Report) string {
+		var b strings.Builder
+		if err := r.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	plain := text(report(t, oneReplica, metrics.Options{}, events(100, request{tokens: []int{10}})))
+	for _, word := range []string{"attempt", "retry", "failed", "deferred", "rejected 0", "aborted 0:"} {
+		if strings.Contains(plain, word) {
+			t.Errorf("%q in the text of a run without losses:\n%s", word, plain)
+		}
+	}
+	cfg, rs := story()
+	r := run(t, cfg, metrics.Options{}, rs...)
+	got := text(r)
+	for _, want := range []string{
+		"6 arrived, 4 completed, 2 failed, 0 unfinished\n",
+		"  11 attempts: 4 rejected, 3 aborted\n",
+		"  rejected 3: busy, 312 prompt tokens\n  rejected 1: full, 102 prompt tokens\n",
+		"  aborted 3: 314 prompt tokens, 2 output tokens\n",
+		"  deferred 3: 315 prompt tokens, 0 still wait\n  deferred for 23.33 ms mean, 30.00 ms max\n",
+		"attainment 0.3333: 2 of 6 (gap target by p95 per request, nearest-rank)\nattempts 23.40/s, 1.83 per request\n",
+		"deferred at the front door                0.1489          1\n",
+		metrics.Definitions + metrics.RetryDefinitions + metrics.DeferralDefinitions,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the text lacks %q:\n%s", want, got)
+		}
+	}
+	const many, tokens = 100_000_000, 1_000_000_000_000
+	r.Arrived, r.Completed, r.Failed, r.Unfinished, r.Attempts, r.Rejected, r.Aborted = many, many, many, many, 2*many, many, many
+	r.AbortedPrompt, r.AbortedOutput, r.Deferred, r.DeferredPrompt, r.StillDeferred = tokens, tokens, many, tokens, many
+	r.DeferredMean, r.DeferredMax, r.AttemptRate, r.DoorMean, r.DoorPeak = many, many, many, many, many
+	for i := range r.Rejections {
+		r.Rejections[i].Count, r.Rejections[i].Prompt = many, tokens
+	}
+	k := r.Cell
+	k.Class = "some class"
+	r.Classes = []metrics.Cell{k, k}
+	for _, line := range strings.Split(text(r), "\n") {
+		if utf8.RuneCountInString(line) > 80 {
+			t.Errorf("%d columns: %s", utf8.RuneCountInString(line), line)
+		}
+		if strings.TrimRight(line, " ") != line {
+			t.Errorf("space at the end of %q", line)
 		}
 	}
 }

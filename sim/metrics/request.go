@@ -9,14 +9,18 @@ type cell struct {
 	ttft, gaps, tpot, latency distribution // latency is end to end
 }
 
-// tally counts requests.
+// tally counts requests, and the ends of their attempts.
 type tally struct {
-	arrived, completed, rejected, aborted int64
-	met                                   int64 // completed requests that met every stated target
-	oneToken                              int64 // completed requests with a single token
-	tokens                                int64 // of completed requests
-	preemptions                           int64
-	reasons                               []Rejections
+	arrived, retries             int64 // first attempts, and later ones
+	completed, rejected, aborted int64
+	met                          int64 // completed requests that met every stated target
+	oneToken                     int64 // completed requests with a single token
+	tokens                       int64 // of completed requests
+	preemptions                  int64
+	reasons                      []Rejections
+
+	abortedPrompt, abortedOutput int64 // tokens of aborted attempts
+	door                         door
 }
 
 // unknownClass is the cell of requests whose class does not exist: they are
@@ -36,15 +40,43 @@ func (c *Collector) cell(class int) *cell {
 	return &c.cells[class]
 }
 
+// measured returns the start of the request that e is about, the arrival of
+// its first attempt, and whether it lies in the window.
+func (c *Collector) measured(e *sim.Event) (start sim.Time, counts bool) {
+	_, start = e.Attempt()
+	return start, c.window.holds(start)
+}
+
 func (c *Collector) arrive(e *sim.Event) {
 	c.inSystem.move(e.Time, 1, c.window)
-	if !c.window.holds(e.Time) {
+	c.atDoor.move(e.Time, 1, c.window)
+	attempt, start := e.Attempt()
+	if !c.window.holds(start) {
 		return
 	}
 	if c.firstArrival == sim.NoTime {
-		c.firstArrival = e.Time
+		c.firstArrival = start
 	}
-	c.cell(e.Class).tally.arrived++
+	t := &c.cell(e.Class).tally
+	if attempt == 0 {
+		t.arrived++
+	} else {
+		t.retries++
+	}
+	t.door.arrive(e)
+}
+
+func (c *Collector) queue(e *sim.Event) {
+	c.waiting.move(e.Time, 1, c.window)
+	c.leaveDoor(e)
+}
+
+// leaveDoor takes a request off the front door: into a queue, or to its end.
+func (c *Collector) leaveDoor(e *sim.Event) {
+	c.atDoor.move(e.Time, -1, c.window)
+	if _, counts := c.measured(e); counts {
+		c.cell(e.Class).tally.door.leave(e)
+	}
 }
 
 func (c *Collector) admit(e *sim.Event) {
@@ -59,7 +91,7 @@ func (c *Collector) preempt(e *sim.Event) {
 	c.running.move(e.Time, -1, c.window)
 	c.waiting.move(e.Time, 1, c.window)
 	c.preempted[e.Serial] = struct{}{}
-	if c.window.holds(e.Timeline.Arrival) {
+	if _, counts := c.measured(e); counts {
 		c.cell(e.Class).tally.preemptions++
 	}
 }
@@ -72,25 +104,41 @@ func (c *Collector) leave(e *sim.Event) {
 		c.departures++
 		c.sojourns.add(1, int64(e.Time-e.Timeline.Arrival))
 	}
-	if !c.window.holds(e.Timeline.Arrival) {
+	start, counts := c.measured(e)
+	if !counts {
 		return
 	}
 	k := c.cell(e.Class)
 	switch e.Kind {
 	case sim.Finish:
 		c.lastCompletion = e.Time
-		k.complete(e, c.options.Gap)
+		k.complete(e, start, c.options.Gap)
 	case sim.Reject:
-		k.tally.reject(Rejections{e.Reason, 1})
+		k.tally.reject(Rejections{e.Reason, 1, promptOf(e)})
 	default:
 		k.tally.aborted++
+		k.tally.abortedPrompt += promptOf(e)
+		k.tally.abortedOutput += int64(e.Output)
 	}
 }
 
-// vacate takes a request off the level it stands on: none at the front door,
-// else waiting or running.
+// promptOf returns the prompt tokens of a request, none if it cannot have as
+// many: such a request is rejected, and sums must not overflow.
+func promptOf(e *sim.Event) int64 {
+	if e.Prompt < 0 || e.Prompt > maxPrompt {
+		return 0
+	}
+	return int64(e.Prompt)
+}
+
+// maxPrompt is the longest prompt that is not a faulty one.
+const maxPrompt = 1 << 40
+
+// vacate takes a request off the level it stands on: at the front door,
+// waiting or running.
 func (c *Collector) vacate(e *sim.Event) {
 	if e.Timeline.Queued == sim.NoTime {
+		c.leaveDoor(e)
 		return
 	}
 	waits := e.Timeline.Admitted == sim.NoTime
@@ -105,18 +153,19 @@ func (c *Collector) vacate(e *sim.Event) {
 	}
 }
 
-func (k *cell) complete(e *sim.Event, rule GapRule) {
+// complete takes in the completion of a request that started at start.
+func (k *cell) complete(e *sim.Event, start sim.Time, rule GapRule) {
 	k.tally.completed++
 	k.tally.tokens += int64(e.Output)
 	first := e.Timeline.FirstToken
-	k.ttft.add(float64(first-e.Timeline.Arrival), 1)
-	k.latency.add(float64(e.Time-e.Timeline.Arrival), 1)
+	k.ttft.add(float64(first-start), 1)
+	k.latency.add(float64(e.Time-start), 1)
 	if e.Output > 1 {
 		k.tpot.add(float64(e.Time-first)/float64(e.Output-1), 1)
 	} else {
 		k.tally.oneToken++
 	}
-	if rule.meets(k.class, e) {
+	if rule.meets(k.class, e, start) {
 		k.tally.met++
 	}
 }
@@ -127,6 +176,7 @@ func (t *tally) reject(r Rejections) {
 	for i := range t.reasons {
 		if t.reasons[i].Reason == r.Reason {
 			t.reasons[i].Count += r.Count
+			t.reasons[i].Prompt += r.Prompt
 			return
 		}
 	}
@@ -136,8 +186,12 @@ func (t *tally) reject(r Rejections) {
 // add adds the counts of o.
 func (t *tally) add(o tally) {
 	t.arrived += o.arrived
+	t.retries += o.retries
 	t.completed += o.completed
 	t.aborted += o.aborted
+	t.abortedPrompt += o.abortedPrompt
+	t.abortedOutput += o.abortedOutput
+	t.door.add(o.door)
 	t.met += o.met
 	t.oneToken += o.oneToken
 	t.tokens += o.tokens

@@ -22,7 +22,7 @@ func TestStreamingBound(t *testing.T) {
 		for range 2000 {
 			now += 1e9
 			gap := sim.Time(math.Exp(random.Float64() * span))
-			e := sim.Event{Kind: sim.StepEnd, Time: now, Gaps: []sim.GapGroup{{Prev: now - gap, Count: 1 + random.IntN(9)}}}
+			e := sim.Event{Kind: sim.StepEnd, Batch: &sim.Batch{}, Time: now, Gaps: []sim.GapGroup{{Prev: now - gap, Count: 1 + random.IntN(9)}}}
 			exact.Observe(e)
 			stream.Observe(e)
 		}
@@ -49,7 +49,7 @@ func TestModeIsNamed(t *testing.T) {
 // A percentile of a sketch never passes the largest value.
 func TestSketchStaysBelowTheMaximum(t *testing.T) {
 	c := collector(t, oneReplica, metrics.Options{Streaming: true})
-	c.Observe(sim.Event{Kind: sim.StepEnd, Time: 1 << 20, Gaps: []sim.GapGroup{{Count: 3}}}) // the lower end of a bucket
+	c.Observe(sim.Event{Kind: sim.StepEnd, Batch: &sim.Batch{}, Time: 1 << 20, Gaps: []sim.GapGroup{{Count: 3}}}) // the lower end of a bucket
 	if got := c.Report().ITL; got.P99 != 1.048576 || got.Max != 1.048576 {
 		t.Errorf("p99 %v, max %v, want 1.048576", float64(got.P99), float64(got.Max))
 	}

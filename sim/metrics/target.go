@@ -34,11 +34,11 @@ func (r GapRule) String() string {
 	return fmt.Sprintf("rule(%d)", uint8(r))
 }
 
-// meets reports whether a finished request met every stated target of its
-// class.
-func (r GapRule) meets(k sim.Class, e *sim.Event) bool {
+// meets reports whether a finished request that started at start met every
+// stated target of its class.
+func (r GapRule) meets(k sim.Class, e *sim.Event, start sim.Time) bool {
 	first := e.Timeline.FirstToken
-	if k.TTFT > 0 && first.Sub(e.Timeline.Arrival) > k.TTFT {
+	if k.TTFT > 0 && first.Sub(start) > k.TTFT {
 		return false
 	}
 	n := int64(e.Output) - 1

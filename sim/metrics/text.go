@@ -11,11 +11,14 @@ import (
 // definitions of its figures below.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d arrived, %d completed, %d rejected, %d aborted, %d unfinished\n",
-		r.Arrived, r.Completed, r.Rejected, r.Aborted, r.Unfinished)
-	for _, x := range r.Rejections {
-		fmt.Fprintf(&b, "  rejected %d: %s\n", x.Count, x.Reason)
+	if r.retried() {
+		fmt.Fprintf(&b, "%d arrived, %d completed, %d failed, %d unfinished\n",
+			r.Arrived, r.Completed, r.Failed, r.Unfinished)
+	} else {
+		fmt.Fprintf(&b, "%d arrived, %d completed, %d rejected, %d aborted, %d unfinished\n",
+			r.Arrived, r.Completed, r.Rejected, r.Aborted, r.Unfinished)
 	}
+	writeLost(&b, &r.Cell)
 	fmt.Fprintf(&b, "%d steps, %d tokens, %d preemptions; measured from %v to %v of %v s\n",
 		r.Steps, r.Tokens, r.Preemptions, r.WindowFromS, r.WindowToS, r.SimulatedS)
 
@@ -30,15 +33,47 @@ func (r *Report) WriteText(w io.Writer) error {
 	if len(r.Classes) > 1 {
 		for i := range r.Classes {
 			k := &r.Classes[i]
-			fmt.Fprintf(&b, "\nclass %s: %d arrived, %d completed, %d rejected, %d aborted,\n  %d unfinished, %d preemptions\n",
-				k.Class, k.Arrived, k.Completed, k.Rejected, k.Aborted, k.Unfinished, k.Preemptions)
+			if k.retried() {
+				fmt.Fprintf(&b, "\nclass %s: %d arrived, %d completed, %d failed,\n  %d unfinished, %d preemptions\n",
+					k.Class, k.Arrived, k.Completed, k.Failed, k.Unfinished, k.Preemptions)
+			} else {
+				fmt.Fprintf(&b, "\nclass %s: %d arrived, %d completed, %d rejected, %d aborted,\n  %d unfinished, %d preemptions\n",
+					k.Class, k.Arrived, k.Completed, k.Rejected, k.Aborted, k.Unfinished, k.Preemptions)
+			}
+			writeLost(&b, k)
 			writeLatencies(&b, k, "ms")
 			writeRates(&b, k, r.GapRule)
 		}
 	}
 	b.WriteString("\n" + Definitions)
+	if r.retried() {
+		b.WriteString(RetryDefinitions)
+	}
+	if r.Deferred > 0 {
+		b.WriteString(DeferralDefinitions)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// retried reports whether a client tried again.
+func (k *Cell) retried() bool { return k.Attempts != k.Arrived }
+
+// writeLost tells what was refused, given up and made to wait.
+func writeLost(b *strings.Builder, k *Cell) {
+	if k.retried() {
+		fmt.Fprintf(b, "  %d attempts: %d rejected, %d aborted\n", k.Attempts, k.Rejected, k.Aborted)
+	}
+	for _, x := range k.Rejections {
+		fmt.Fprintf(b, "  rejected %d: %s, %d prompt tokens\n", x.Count, x.Reason, x.Prompt)
+	}
+	if k.Aborted > 0 {
+		fmt.Fprintf(b, "  aborted %d: %d prompt tokens, %d output tokens\n", k.Aborted, k.AbortedPrompt, k.AbortedOutput)
+	}
+	if k.Deferred > 0 {
+		fmt.Fprintf(b, "  deferred %d: %d prompt tokens, %d still wait\n  deferred for %v ms mean, %v ms max\n",
+			k.Deferred, k.DeferredPrompt, k.StillDeferred, k.DeferredMean, k.DeferredMax)
+	}
 }
 
 func writeLatencies(b *strings.Builder, k *Cell, title string) {
@@ -66,12 +101,18 @@ func writeRates(b *strings.Builder, k *Cell, rule string) {
 	fmt.Fprintf(b, "\nthroughput %v tokens/s, %v requests/s; goodput %v requests/s\n",
 		k.TokenThroughput, k.RequestThroughput, k.Goodput)
 	fmt.Fprintf(b, "attainment %v: %d of %d (gap target by %s)\n", k.Attainment, k.Met, k.Arrived, rule)
+	if k.retried() {
+		fmt.Fprintf(b, "attempts %v/s, %v per request\n", k.AttemptRate, over(float64(k.Attempts), float64(k.Arrived)))
+	}
 }
 
 func writeLoad(b *strings.Builder, o *Load) {
 	fmt.Fprintf(b, "\n%-37s%11s%11s\n", "over time", "mean", "peak")
 	row := func(name string, mean Number, peak fmt.Stringer) {
 		fmt.Fprintf(b, "%-37s%11v%11v\n", name, mean, peak)
+	}
+	if o.DoorPeak > 0 {
+		row("deferred at the front door", o.DoorMean, count(o.DoorPeak))
 	}
 	row("waiting in the queues", o.QueueMean, count(o.QueuePeak))
 	row("running", o.RunningMean, count(o.RunningPeak))

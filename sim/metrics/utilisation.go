@@ -76,7 +76,7 @@ func (u *Utilisation) Observe(e sim.Event) {
 	if e.Kind != sim.StepEnd {
 		return
 	}
-	u.operators = u.explainers[e.Replica].Explain(e.Batch, u.operators[:0])
+	u.operators = u.explainers[e.Replica].Explain(*e.Batch, u.operators[:0])
 	s := StepWork{Replica: int(e.Replica), Step: e.Step, End: e.Time, Took: e.Took}
 	for i := range u.operators {
 		s.Counted += u.operators[i].Counted
@@ -122,10 +122,10 @@ func (u *Utilisation) Report() UtilisationReport {
 		counted += w.counted
 		bytes += w.bytes
 		busy, elapsed := time.Duration(w.busy).Seconds(), time.Duration(u.end).Seconds()
-		steps += busy * float64(u.peaks[i].Rate)
-		stepBytes += busy * u.peaks[i].Bandwidth
-		run += elapsed * float64(u.peaks[i].Rate)
-		runBytes += elapsed * u.peaks[i].Bandwidth
+		steps += float64(busy * float64(u.peaks[i].Rate))
+		stepBytes += float64(busy * u.peaks[i].Bandwidth)
+		run += float64(elapsed * float64(u.peaks[i].Rate))
+		runBytes += float64(elapsed * u.peaks[i].Bandwidth)
 	}
 	r.TeraOps, r.Gigabytes = Number(counted.Tera()), Number(bytes/1e9)
 	r.MFU, r.MFUOfRun = Number(float64(counted)/steps), Number(float64(counted)/run)

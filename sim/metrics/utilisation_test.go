@@ -48,8 +48,8 @@ func TestUtilisation(t *testing.T) {
 	var each []metrics.StepWork
 	u.Each = func(w metrics.StepWork) { each = append(each, w) }
 	for i, e := range []sim.Event{
-		{Kind: sim.StepEnd, Time: ms(5), Took: 5 * time.Millisecond, Batch: sim.Batch{Decodes: 2, Positions: 2}},
-		{Kind: sim.StepEnd, Time: ms(20), Took: 10 * time.Millisecond, Batch: sim.Batch{Decodes: 2, Positions: 2, Prefills: []sim.Chunk{{Tokens: 2}}}},
+		{Kind: sim.StepEnd, Time: ms(5), Took: 5 * time.Millisecond, Batch: &sim.Batch{Decodes: 2, Positions: 2}},
+		{Kind: sim.StepEnd, Time: ms(20), Took: 10 * time.Millisecond, Batch: &sim.Batch{Decodes: 2, Positions: 2, Prefills: []sim.Chunk{{Tokens: 2}}}},
 		{Kind: sim.End, Time: ms(20)},
 	} {
 		e.Step = int64(i + 1)
@@ -76,8 +76,8 @@ func TestUtilisationOfReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.Observe(sim.Event{Kind: sim.StepEnd, Time: ms(10), Took: 10 * time.Millisecond, Batch: sim.Batch{Decodes: 1, Positions: 1}})
-	u.Observe(sim.Event{Kind: sim.StepEnd, Replica: 1, Time: ms(20), Took: 10 * time.Millisecond, Batch: sim.Batch{Decodes: 2, Positions: 2}})
+	u.Observe(sim.Event{Kind: sim.StepEnd, Time: ms(10), Took: 10 * time.Millisecond, Batch: &sim.Batch{Decodes: 1, Positions: 1}})
+	u.Observe(sim.Event{Kind: sim.StepEnd, Replica: 1, Time: ms(20), Took: 10 * time.Millisecond, Batch: &sim.Batch{Decodes: 2, Positions: 2}})
 	want := metrics.UtilisationReport{Steps: 2, TeraOps: 3, Gigabytes: 3, MFU: 3.0 / 40, MBU: 3.0 / 40, MFUOfRun: 3.0 / 80, MBUOfRun: 3.0 / 80}
 	if d := cmp.Diff(want, u.Report(), near); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -173,7 +173,7 @@ func TestUtilisationAllocations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := sim.Event{Kind: sim.StepEnd, Took: 1, Batch: sim.Batch{Decodes: 1, Positions: 1}}
+	e := sim.Event{Kind: sim.StepEnd, Took: 1, Batch: &sim.Batch{Decodes: 1, Positions: 1}}
 	u.Observe(e)
 	if n := testing.AllocsPerRun(100, func() { u.Observe(e) }); n > 0 {
 		t.Errorf("%v allocations a step", n)

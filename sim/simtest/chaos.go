@@ -7,7 +7,8 @@ import (
 )
 
 // Chaos is a scheduler that does whatever a plan allows, in any order: chunks
-// of any size, some decodes without the others, evictions without need,
+// of any size, some decodes without the others, with some of their drafts,
+// evictions without need,
 // admissions out of order, reservations, retained memory, rejections (reason
 // "chaos"), padding, idle passes that only ask for a wake-up, and holds. It is
 // for tests of engines, observers and workloads; use one per replica.
@@ -129,7 +130,11 @@ func (c *Chaos) preempt(s *sim.Sequence) {
 func (c *Chaos) decodeSome() {
 	for s := range c.v.Running.All() {
 		if s.Pending() == 1 && !c.added[s.Serial()] && !c.one(6) {
-			c.add(s, 1)
+			n := 1
+			if s.Drafts() > 0 {
+				n += c.rng.IntN(1 + s.Drafts())
+			}
+			c.add(s, n)
 		}
 	}
 }

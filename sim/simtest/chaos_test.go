@@ -8,11 +8,18 @@ import (
 	"servesim/sim/simtest"
 )
 
+// moves are the kinds of events of replicas that are not all alike, which
+// scenarios do not have.
+var moves = map[sim.Kind]bool{sim.Handoff: true, sim.Pull: true, sim.Pulled: true, sim.Drain: true, sim.Open: true}
+
 // features counts what happens in a set of runs.
 type features struct {
 	kinds                  map[sim.Kind]int
 	reasons                map[string]int
 	full, mixed, gaps, cut int
+
+	hits, again, whole          int // admissions with hits: first ones, others, of all but the last position
+	accepted, rejected, several int // steps with such drafts; with several of a class
 }
 
 func (f *features) Observe(e sim.Event) {
@@ -28,6 +35,41 @@ func (f *features) Observe(e sim.Event) {
 	}
 	if len(e.Gaps) > 1 {
 		f.gaps++
+	}
+	if e.Cached > 0 {
+		f.hit(e)
+	}
+	if e.Kind == sim.StepEnd {
+		f.drafts(e)
+	}
+}
+
+func (f *features) hit(e sim.Event) {
+	if e.Preemptions > 0 {
+		f.again++
+	} else {
+		f.hits++
+	}
+	if int(e.Cached) == e.Prompt+e.Output-1 {
+		f.whole++
+	}
+}
+
+func (f *features) drafts(e sim.Event) {
+	accepted := 0
+	for _, g := range e.Gaps {
+		if g.Prev == e.Time {
+			accepted += g.Count
+			if g.Count > 1 {
+				f.several++
+			}
+		}
+	}
+	if accepted > 0 {
+		f.accepted++
+	}
+	if e.Batch.Positions-e.Batch.Decodes > accepted {
+		f.rejected++
 	}
 }
 
@@ -59,13 +101,13 @@ func TestLawsHoldUnderChaos(t *testing.T) {
 	}
 	// TestScheduler means little if its scenarios do not reach everything.
 	for kind := sim.Arrive; kind <= sim.End; kind++ {
-		if f.kinds[kind] == 0 {
+		if f.kinds[kind] == 0 && !moves[kind] {
 			t.Errorf("no %v in any run", kind)
 		}
 	}
 	for _, reason := range []string{
 		sim.FinishStop, sim.FinishLength,
-		sim.RejectEmptyPrompt, sim.RejectZeroOutput, sim.RejectDuplicateID, sim.RejectUnknownClass, sim.RejectBadField,
+		sim.RejectEmptyPrompt, sim.RejectZeroOutput, sim.RejectDuplicateID, sim.RejectUnknownClass, sim.RejectBadField, sim.RejectPrefixBlock,
 		sim.RejectModelLen, sim.RejectKVCapacity, sim.RejectOutOfKV, sim.RejectNoRoute, "gate", "chaos",
 	} {
 		if f.reasons[reason] == 0 {
@@ -74,6 +116,12 @@ func TestLawsHoldUnderChaos(t *testing.T) {
 	}
 	if f.full == 0 || f.mixed == 0 || f.gaps == 0 || f.cut == 0 {
 		t.Errorf("steps with a full cache %d, with prompts and decodes %d, with several gap groups %d; runs cut %d", f.full, f.mixed, f.gaps, f.cut)
+	}
+	if f.hits == 0 || f.again == 0 || f.whole == 0 {
+		t.Errorf("admissions with hits %d, after a preemption %d, of all positions but the last %d", f.hits, f.again, f.whole)
+	}
+	if f.accepted == 0 || f.rejected == 0 || f.several == 0 {
+		t.Errorf("steps with accepted drafts %d, with rejected ones %d, with several accepted for a class %d", f.accepted, f.rejected, f.several)
 	}
 }
 

@@ -1,9 +1,11 @@
 package simtest
 
 import (
+	"math/bits"
 	"time"
 
 	"servesim/sim"
+	"servesim/sim/kv"
 )
 
 // The parts that scenarios are made of. All of them are pure, so that one
@@ -25,6 +27,38 @@ func cost(kind int) sim.CostModel {
 		}
 		return time.Duration(n)
 	})
+}
+
+type drafterFunc func(id, index, drafts int) int
+
+func (f drafterFunc) Accept(q sim.Query, index, drafts int) int { return f(q.ID, index, drafts) }
+
+// drafters say how many drafts are right, by name.
+var drafters = map[string]sim.Drafter{
+	"none": drafterFunc(func(_, _, _ int) int { return 0 }),
+	"all":  drafterFunc(func(_, _, drafts int) int { return drafts }),
+	"half": drafterFunc(func(id, index, drafts int) int { return (id*7 + index*3) % (drafts + 1) }),
+	// Each further one is right half as often.
+	"falling": drafterFunc(func(id, index, drafts int) int {
+		return min(bits.TrailingZeros(uint(id*5+index*3)), drafts)
+	}),
+	// All or nothing, by the request and how far it is.
+	"uneven": drafterFunc(func(id, index, drafts int) int { return drafts * ((id + index/8) % 2) }),
+}
+
+// textTokens is the length of a text: of a session, with its answers.
+const textTokens = 160
+
+// text returns the hash chain of a text that begins with so many tokens of a
+// shared one and goes on by itself, in blocks of that many tokens.
+func text(shared, sharedTokens, own, block int) []kv.Hash {
+	tokens := make([]int, textTokens)
+	for i := range tokens {
+		if tokens[i] = 1000*shared + i; i >= sharedTokens {
+			tokens[i] = 1_000_000 + own
+		}
+	}
+	return kv.HashTokens(nil, tokens, block, "")
 }
 
 // orders are the orders of a waiting queue, by name.

@@ -4,7 +4,7 @@
 //	TestScheduler ──► Scenario ──► sim.Run ──events──► Laws   what holds in every run
 //	                     │            ▲                └─► Log    one line an event; Diff
 //	                     │          Chaos
-//	                     └ replicas, routers, KV pressure, sessions, faulty requests
+//	                     └ replicas, routers, KV pressure, prefix caches, drafts, sessions, faulty requests
 //	TestCostModel ──► one model, many batches
 //	TestWorkload  ──► one workload, read several times
 //
@@ -16,8 +16,9 @@
 //
 // Read scheduler.go and scenario.go first (deploy.go has the parts of a
 // scenario), then laws.go with life.go, step.go and ledger.go, which hold the
-// laws themselves. chaos.go, with hold.go, is a scheduler that does whatever a
-// plan allows; it drives tests of engines and observers.
+// laws themselves, and account.go, which tells requests apart. chaos.go, with
+// hold.go, is a scheduler that does whatever a plan allows; it drives tests of
+// engines and observers.
 //
 // Words this package owns. Law: a statement about events that no scheduler,
 // cost model or workload can break. Residency: the time from an admission of a

@@ -94,7 +94,7 @@ func ExampleTestWorkload() {
 		}
 	})
 	// Output:
-	// left after 1 requests: requests[0] is {ID:0 Arrival:0s Prompt:77 Output:1 MaxOutput:0 Hint:0 Class:0 Deadline:0s Prefix:[] PrefixBlock:0 NoPrefixRead:false Patience:{First:0s Total:0s}}, then {ID:0 Arrival:0s Prompt:80 Output:1 MaxOutput:0 Hint:0 Class:0 Deadline:0s Prefix:[] PrefixBlock:0 NoPrefixRead:false Patience:{First:0s Total:0s}}
+	// left after 1 requests: requests[0] is {ID:0 Arrival:0s Prompt:77 Output:1 MaxOutput:0 Hint:0 Class:0 Deadline:0s Prefix:[] PrefixBlock:0 NoPrefixRead:false Patience:{First:0s Total:0s} Attempt:0 First:0s}, then {ID:0 Arrival:0s Prompt:80 Output:1 MaxOutput:0 Hint:0 Class:0 Deadline:0s Prefix:[] PrefixBlock:0 NoPrefixRead:false Patience:{First:0s Total:0s} Attempt:0 First:0s}
 }
 
 // Laws is an observer like any other.

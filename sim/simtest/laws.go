@@ -21,16 +21,22 @@ import (
 //     and waiting sequences are those that the events give.
 //   - Tokens are conserved: a step's first tokens and gaps are its tokens, a
 //     gap starts where a token of its class ended, and over the run they are
-//     the tokens and late gaps of the requests.
+//     the tokens and late gaps of the requests. Of several tokens that a step
+//     gives a sequence the first ends a gap and the others, accepted drafts,
+//     have gaps of zero.
 //   - Positions are conserved: steps compute every position of a residency
-//     once, behind the context that it has by then, and nothing else.
+//     once, behind the context that it has by then, and nothing else but
+//     drafts that are rejected. What the prefix cache has at an admission is
+//     not computed; it ends before the last position, which always is. Hits of
+//     a first admission, and no others, are the Result's.
 //
 // KV blocks are seen only while a step runs: then the blocks in use hold at
-// least the tokens of the batch. That every block is free in the end is not in
-// the events; sim.Config.Check looks at it.
+// least the tokens of the batch; with a prefix cache, what sequences may share
+// counts once. That every block is free in the end is not in the events;
+// sim.Config.Check looks at it.
 //
-// Laws knows neither prefix caches nor drafts, and a [sim.Stepper] driven by
-// hand may break those about arrivals and tokens.
+// Laws knows neither roles and transfers nor host memory, and a [sim.Stepper]
+// driven by hand may break the laws about arrivals and tokens.
 //
 // The zero value checks everything but limits and gap targets. Memory grows
 // with the requests in flight, not with the length of the run.
@@ -52,9 +58,15 @@ type Laws struct {
 	queued map[int]int64 // serial of the request that was queued under an id
 	sites  []*site
 
-	// Positions computed for residencies that ended by a preemption, and
-	// otherwise.
-	evicted, kept bounds
+	// Positions that were stored for residencies that ended by a preemption,
+	// and those that the prefix cache had of them.
+	evicted      bounds
+	evictedFound int64
+	// Positions computed for residencies that ended otherwise.
+	kept bounds
+	// Draft positions checked, by steps; of them, those that may be of a
+	// request that had ended.
+	checked, orphaned int64
 
 	rejectedAt sim.Time   // when the latest rejection was
 	times      []sim.Time // scratch
@@ -136,25 +148,31 @@ func (l *Laws) Check(res sim.Result) error {
 		{"Tokens", res.Tokens, c.Tokens},
 		{"PrefillTokens", res.PrefillTokens, c.PrefillTokens},
 		{"DecodePositions", res.DecodePositions, c.DecodePositions},
+		{"Accepted", res.Accepted, c.Accepted},
+		{"PrefixHits", res.PrefixHits, c.PrefixHits},
 		{"End", int64(res.End), int64(l.now)},
 	} {
 		if f.result != f.sum {
 			errs = append(errs, fmt.Errorf("simtest: Result.%s is %d, the events give %d", f.name, f.result, f.sum))
 		}
 	}
+	if least := l.checked - l.orphaned; res.Drafted < least || res.Drafted > l.checked {
+		errs = append(errs, fmt.Errorf("simtest: Result.Drafted is %d, the events give %d to %d", res.Drafted, least, l.checked))
+	}
 	errs = append(errs, l.checkWork(res))
 	return errors.Join(errs...)
 }
 
-// checkWork compares the positions that steps computed with those that
-// requests needed and those that the result says were computed again.
+// checkWork compares the positions that steps computed, but for rejected
+// drafts, with those that requests needed and those that the result says were
+// computed again.
 func (l *Laws) checkWork(res sim.Result) error {
 	if res.Recompute < l.evicted.lo || res.Recompute > l.evicted.hi {
 		return fmt.Errorf("simtest: Result.Recompute is %d, the events give %d to %d", res.Recompute, l.evicted.lo, l.evicted.hi)
 	}
-	done := l.counts.PrefillTokens + l.counts.DecodePositions - res.Recompute
+	r := res.Recompute - l.evictedFound
+	done := l.counts.PrefillTokens + l.counts.DecodePositions - (l.checked - l.counts.Accepted) - r
 	if done < l.kept.lo || done > l.kept.hi && len(l.lives) == 0 {
-		r := res.Recompute
 		return fmt.Errorf("simtest: steps computed %d positions, Result.Recompute included; with it requests needed %d to %d", done+r, l.kept.lo+r, l.kept.hi+r)
 	}
 	return nil

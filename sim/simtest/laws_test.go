@@ -39,7 +39,7 @@ func legal() []sim.Event {
 	}
 	step := func(n int64, from, to sim.Time, b sim.Batch, tokens, free, waiting, running int, gaps ...sim.GapGroup) sim.Event {
 		b.Positions = b.Decodes
-		return sim.Event{Time: to, Kind: sim.StepEnd, Step: n, Took: to.Sub(from), Batch: b, Gaps: gaps, Tokens: int32(tokens),
+		return sim.Event{Time: to, Kind: sim.StepEnd, Step: n, Took: to.Sub(from), Batch: &b, Gaps: gaps, Tokens: int32(tokens),
 			FreeBlocks: free, Waiting: int32(waiting), Running: int32(running)}
 	}
 	gap := func(prev sim.Time, class int) sim.GapGroup { return sim.GapGroup{Prev: prev, Class: class, Count: 1} }
@@ -211,7 +211,7 @@ func TestEachLawCanBeBroken(t *testing.T) {
 		}, "admissions at 50 ns and now, and no step between"},
 
 		// Batches.
-		{func(s *script) { s.on("30 r0 step 2").Batch = sim.Batch{} }, "a step without work"},
+		{func(s *script) { s.on("30 r0 step 2").Batch = &sim.Batch{} }, "a step without work"},
 		{func(s *script) { s.on("30 r0 step 2").Batch.Context = -1 }, "a negative count in the batch"},
 		{func(s *script) { s.on("30 r0 step 2").Batch.Padding.Rows = -1 }, "a negative count in the batch"},
 		{func(s *script) { s.on("30 r0 step 2").Batch.Positions = 0 }, "0 positions for 1 decodes"},
@@ -257,11 +257,11 @@ func TestEachLawCanBeBroken(t *testing.T) {
 		// said to stand behind one token too many: 3 pairs more.
 		{func(s *script) {
 			e := s.on("40 r0 step 3")
-			e.Batch, e.Gaps, e.Tokens = sim.Batch{Prefills: []sim.Chunk{{Tokens: 3, Context: 1, Last: true}}}, nil, 1
+			e.Batch, e.Gaps, e.Tokens = &sim.Batch{Prefills: []sim.Chunk{{Tokens: 3, Context: 1, Last: true}}}, nil, 1
 			e = s.on("50 r0 step 4")
 			e.Batch.Context, e.Gaps[0].Prev = 6, 30
 			s.on("50 r0 finish #1").Output = 3
-		}, "replica 0: steps computed 55 pairs of positions, its requests needed 49 to 52"},
+		}, "replica 0: steps computed 55 to 55 pairs of positions, its requests needed 49 to 52"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			s, laws := script(legal()), &simtest.Laws{Config: tinyConfig}
@@ -376,7 +376,7 @@ func TestLawsAllocateNothingPerStep(t *testing.T) {
 	for _, e := range legal()[:6] {
 		laws.Observe(e)
 	}
-	e := sim.Event{Time: 10, Kind: sim.StepEnd, Step: 1, Took: 10, Batch: sim.Batch{Decodes: 1, Positions: 1, Context: 4},
+	e := sim.Event{Time: 10, Kind: sim.StepEnd, Step: 1, Took: 10, Batch: &sim.Batch{Decodes: 1, Positions: 1, Context: 4},
 		Gaps: []sim.GapGroup{{Count: 1}}, Tokens: 1, Running: 1}
 	n := testing.AllocsPerRun(1000, func() {
 		e.Gaps[0].Prev = e.Time

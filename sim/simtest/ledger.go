@@ -12,16 +12,21 @@ type ledger struct {
 	books []*book // by class
 	alive int     // requests that the end of the run finds here
 
-	// stored bounds the positions in the KV cache of the running sequences.
+	// stored bounds the positions in the KV cache of the running sequences,
+	// shared ones counted for each.
 	stored bounds
-	// Pairs of a position and one that it sees, itself included: by steps, and
-	// by residencies that ended.
-	computed int64
-	pairs    bounds
+	// Pairs of a position that is kept and one that it sees, itself included:
+	// by steps, and by residencies that ended.
+	computed, pairs bounds
 }
 
 // bounds are the least and the most that something can be.
 type bounds struct{ lo, hi int64 }
+
+func (b *bounds) add(n bounds) {
+	b.lo += n.lo
+	b.hi += n.hi
+}
 
 // departure is a residency that ended with so many positions computed.
 type departure struct {
@@ -34,6 +39,11 @@ type departure struct {
 type book struct {
 	tokens, outputs int64 // sampled by steps; received by requests
 	late, gapsOver  int64 // gaps over the target, of steps; of requests
+
+	// gaps counts the requests that step number step gave a token after their
+	// first.
+	gaps int
+	step int64
 
 	// last counts the requests by the instant of their latest token, so that
 	// every gap is known to begin where a token was. Requests that ended at an
@@ -64,11 +74,19 @@ func (b *book) drop(t sim.Time, n int) bool {
 
 // gap moves the requests of a gap group from one token to the next.
 func (l *Laws) gap(e *sim.Event, s *site, g sim.GapGroup) {
-	if g.Count < 1 || g.Class < 0 || g.Prev < 0 || g.Prev >= e.Time {
+	if g.Count < 1 || g.Class < 0 || g.Prev < 0 || g.Prev > e.Time || g.Prev == e.Time && s.perStep == 1 {
 		l.violate(e, "gap group %+v", g)
 		return
 	}
 	b := s.book(g.Class)
+	if b.step != s.steps {
+		b.step, b.gaps = s.steps, 0
+	}
+	if g.Prev == e.Time {
+		l.accept(e, s, b, g)
+		return
+	}
+	b.gaps += g.Count
 	if !b.drop(g.Prev, g.Count) {
 		l.violate(e, "%d gaps of class %d begin at %d ns, where %d requests had their latest token", g.Count, g.Class, int64(g.Prev), b.last[g.Prev])
 	}
@@ -77,6 +95,16 @@ func (l *Laws) gap(e *sim.Event, s *site, g sim.GapGroup) {
 	if target := l.gapTarget(g.Class); target > 0 && e.Time.Sub(g.Prev) > target {
 		b.late += int64(g.Count)
 	}
+}
+
+// accept books the tokens that requests got beside the one that ended a gap.
+func (l *Laws) accept(e *sim.Event, s *site, b *book, g sim.GapGroup) {
+	if most := b.gaps * (s.perStep - 1); g.Count > most {
+		l.violate(e, "%d gaps of zero for class %d, whose %d gaps allow %d", g.Count, g.Class, b.gaps, most)
+	}
+	b.tokens += int64(g.Count)
+	s.accepted += g.Count
+	l.counts.Accepted += int64(g.Count)
 }
 
 // gapTarget returns the gap target of a class, 0 if there is none.
@@ -91,21 +119,22 @@ func (l *Laws) gapTarget(class int) time.Duration {
 // replica before it is gone, what left on the way was part of it. If all that
 // run are in the batch, its context is all there is.
 func (l *Laws) positions(e *sim.Event, s *site, start sim.Time) {
-	b := &e.Batch
+	b := e.Batch
 	prompt, context := int64(b.PrefillTokens()), int64(b.Context)
-	s.computed += int64(b.Context) + int64(b.Decodes)
-	for _, c := range b.Prefills {
-		context += int64(c.Context)
-		s.computed += pairs(int64(c.Context+c.Tokens)) - pairs(int64(c.Context))
-	}
 	l.counts.PrefillTokens += prompt
 	l.counts.DecodePositions += int64(b.Positions)
+	l.checked += int64(b.Positions - b.Decodes)
+	s.compute(b)
+	for _, c := range b.Prefills {
+		context += int64(c.Context)
+	}
 
 	for _, d := range s.left {
 		if d.at <= start {
 			s.depart(d)
 		}
 	}
+	s.stored.add(bounds{s.found, s.found})
 	others := int64(e.Running) - int64(b.Decodes+len(b.Prefills))
 	if context > s.stored.hi-others || others == 0 && context < s.stored.lo {
 		l.violate(e, "the batch reads %d tokens of context, of %d to %d stored, with %d sequences left out", context, s.stored.lo, s.stored.hi, others)
@@ -113,8 +142,8 @@ func (l *Laws) positions(e *sim.Event, s *site, start sim.Time) {
 	if others == 0 {
 		s.stored = bounds{context, context}
 	}
-	s.stored.lo += prompt + int64(b.Decodes)
-	s.stored.hi += prompt + int64(b.Decodes)
+	grown := prompt + int64(b.Decodes+s.accepted)
+	s.stored.add(bounds{grown, grown})
 	for _, d := range s.left {
 		if d.at > start {
 			s.depart(d)
@@ -129,6 +158,18 @@ func (l *Laws) positions(e *sim.Event, s *site, start sim.Time) {
 	s.stored = bounds{}
 }
 
+// compute counts the pairs of a step that are kept. Whose drafts are accepted
+// is unknown: each sees its own position, that of the token before it and at
+// least one of a prompt, and at most the context and positions of all decodes.
+func (s *site) compute(b *sim.Batch) {
+	n := int64(b.Context) + int64(b.Decodes)
+	for _, c := range b.Prefills {
+		n += pairs(int64(c.Context+c.Tokens)) - pairs(int64(c.Context))
+	}
+	accepted := int64(s.accepted)
+	s.computed.add(bounds{n + 3*accepted, n + accepted*int64(b.Context+b.Positions)})
+}
+
 // pairs counts what n positions see: position i itself and the i before it.
 // However they are cut into chunks, that is the same.
 func pairs(n int64) int64 { return n * (n + 1) / 2 }
@@ -140,9 +181,9 @@ func (s *site) depart(d departure) {
 }
 
 // residency notes what an event of a running request says of the positions
-// that were computed for it. A request with g tokens that decodes has computed
+// that were computed for it. A request with g tokens that decodes has stored
 // all of its prompt and tokens but the newest. One that has had no token since
-// its admission may have computed anything up to there.
+// its admission may have anything from its hits up to there.
 func (l *Laws) residency(e *sim.Event, x *life) {
 	if x.replica < 0 {
 		return
@@ -150,7 +191,8 @@ func (l *Laws) residency(e *sim.Event, x *life) {
 	s := l.site(x.replica)
 	switch e.Kind {
 	case sim.Admit:
-		x.admittedWith = e.Output
+		x.admittedWith, x.found = e.Output, int64(e.Cached)
+		s.found += x.found
 	case sim.PrefillEnd, sim.FirstToken:
 		l.token(e, s)
 	case sim.Finish:
@@ -162,21 +204,20 @@ func (l *Laws) residency(e *sim.Event, x *life) {
 	stored := int64(x.prompt + e.Output - 1)
 	n := bounds{stored, stored}
 	if e.Output == x.admittedWith {
-		n.lo = 0
+		n.lo = x.found
 	}
 	if e.Kind == sim.Abort || e.Kind == sim.Reject {
 		// A step in flight may be computing one more.
 		n.hi++
 	}
 	s.left = append(s.left, departure{e.Time, e.Kind, n})
-	sum := &l.kept
+	s.pairs.add(bounds{pairs(n.lo) - pairs(x.found), pairs(n.hi) - pairs(x.found)})
 	if e.Kind == sim.Preempt {
-		sum = &l.evicted
+		l.evicted.add(n)
+		l.evictedFound += x.found
+		return
 	}
-	sum.lo += n.lo
-	sum.hi += n.hi
-	s.pairs.lo += pairs(n.lo)
-	s.pairs.hi += pairs(n.hi)
+	l.kept.add(bounds{n.lo - x.found, n.hi - x.found})
 }
 
 // settle books the tokens of a request that has ended. last is the instant of
@@ -214,7 +255,8 @@ func (l *Laws) balance(e *sim.Event, replica int, s *site) {
 			l.violate(e, "replica %d: steps gave %d gaps over the target to class %d, its requests had %d", replica, b.late, class, b.gapsOver)
 		}
 	}
-	if s.computed < s.pairs.lo || drained && s.computed > s.pairs.hi {
-		l.violate(e, "replica %d: steps computed %d pairs of positions, its requests needed %d to %d", replica, s.computed, s.pairs.lo, s.pairs.hi)
+	if s.computed.hi < s.pairs.lo || drained && s.computed.lo > s.pairs.hi {
+		l.violate(e, "replica %d: steps computed %d to %d pairs of positions, its requests needed %d to %d",
+			replica, s.computed.lo, s.computed.hi, s.pairs.lo, s.pairs.hi)
 	}
 }

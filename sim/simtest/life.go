@@ -9,8 +9,9 @@ type life struct {
 	place             place
 	timeline          sim.Timeline
 	preemptions       int32
-	output            int // tokens at its latest event
-	admittedWith      int // tokens at its latest admission
+	output            int   // tokens at its latest event
+	admittedWith      int   // tokens at its latest admission
+	found             int64 // positions that the prefix cache had then
 }
 
 // place says where a request is; places make a set.
@@ -121,8 +122,10 @@ func (l *Laws) progress(e *sim.Event, x *life) {
 	case sim.Queue:
 		t.Queued = e.Time
 	case sim.Admit:
+		l.hit(e, x)
 		if t.Admitted == sim.NoTime {
 			t.Admitted = e.Time
+			l.counts.PrefixHits += int64(e.Cached)
 		}
 	case sim.PrefillEnd:
 		if t.PrefillEnd != sim.NoTime {
@@ -143,8 +146,30 @@ func (l *Laws) progress(e *sim.Event, x *life) {
 	}
 }
 
+// hit checks what the prefix cache is said to have had at an admission: whole
+// blocks, without the last position, which is computed to sample from. With
+// eager sharing its block may be there too.
+func (l *Laws) hit(e *sim.Event, x *life) {
+	n, most := int(e.Cached), x.prompt+e.Output-1
+	if x.replica >= 0 {
+		s := l.site(x.replica)
+		if !s.shares {
+			most = 0
+		}
+		if s.blockTokens > 0 && n%s.blockTokens != 0 && !(s.eager && n == most) {
+			l.violate(e, "a hit of %d positions in blocks of %d", n, s.blockTokens)
+		}
+	}
+	if n < 0 || n > most {
+		l.violate(e, "a hit of %d positions, of %d at most", n, most)
+	}
+}
+
 // consistent compares what an event says of the request with what is known.
 func (l *Laws) consistent(e *sim.Event, x *life) {
+	if e.Cached != 0 && e.Kind != sim.Admit {
+		l.violate(e, "a hit of %d positions without an admission", e.Cached)
+	}
 	if e.ID != x.id || e.Class != x.class || e.Prompt != x.prompt {
 		l.violate(e, "id %d, class %d, prompt %d of a request with id %d, class %d, prompt %d", e.ID, e.Class, e.Prompt, x.id, x.class, x.prompt)
 	}
@@ -211,7 +236,7 @@ func (l *Laws) finish(e *sim.Event, x *life) {
 		l.violate(e, "finished without a token")
 		return
 	}
-	if took := int64(e.Time - x.timeline.FirstToken); took < int64(e.Output-1) {
+	if took := int64(e.Time - x.timeline.FirstToken); took < int64(steps(e.Output-1, l.perStep(x))) {
 		l.violate(e, "%d gaps within %d ns", e.Output-1, took)
 	}
 	if e.Output == 1 && e.Time != x.timeline.FirstToken {
@@ -223,6 +248,22 @@ func (l *Laws) finish(e *sim.Event, x *life) {
 	if limit := l.site(x.replica).modelLen; x.prompt+e.Output > max(limit, x.prompt+1) {
 		l.violate(e, "%d prompt and %d output tokens, over MaxModelLen %d", x.prompt, e.Output, limit)
 	}
+}
+
+// perStep returns how many tokens a step may give a request that decodes.
+func (l *Laws) perStep(x *life) int {
+	if x.replica < 0 {
+		return 1
+	}
+	return l.site(x.replica).perStep
+}
+
+// steps returns how many steps bring that many tokens at least.
+func steps(tokens, perStep int) int {
+	if tokens < 1 {
+		return 0
+	}
+	return (tokens-1)/perStep + 1
 }
 
 // tokenTimes checks the instants of the request's tokens if they were kept,
@@ -244,9 +285,13 @@ func (l *Laws) tokenTimes(e *sim.Event, x *life, times []sim.Time) (last sim.Tim
 	if times[0] != first {
 		l.violate(e, "the first token time is %d ns", int64(times[0]))
 	}
-	over := int32(0)
+	over, at := int32(0), 1 // tokens that came at one instant
 	for i := 1; i < len(times); i++ {
-		if times[i] <= times[i-1] {
+		if at++; times[i] != times[i-1] {
+			at = 1
+		}
+		// The first token comes alone: nothing was drafted before it.
+		if times[i] < times[i-1] || at > l.perStep(x) || times[i] == first {
 			l.violate(e, "token times %d and %d ns are not in order", int64(times[i-1]), int64(times[i]))
 		}
 		if target := l.gapTarget(x.class); target > 0 && times[i].Sub(times[i-1]) > target {

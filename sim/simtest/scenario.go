@@ -12,8 +12,9 @@ import (
 
 // Scenario is a deployment and a workload drawn from a seed: one to four
 // replicas with KV caches from unlimited to barely enough for one request,
-// limits or none, queues in order of arrival, priority or length, bursts,
-// sessions, impatient clients and faulty requests. The same seed gives the
+// limits or none, prefix caches, drafts that are right seldom or often, queues
+// in order of arrival, priority or length, bursts, sessions, shared beginnings
+// of prompts, impatient clients and faulty requests. The same seed gives the
 // same scenario.
 //
 // A step takes some 5 to 100 µs, a run some milliseconds of virtual time. When
@@ -27,6 +28,7 @@ type layout struct {
 	replicas     []sim.Replica // without Scheduler
 	router       string
 	order        string
+	drafter      string
 	admission    bool
 	sessions     bool
 	until        sim.Time
@@ -96,8 +98,11 @@ func (s Scenario) String() string {
 		fmt.Fprintf(&b, ", until %v", d.until)
 	}
 	for i, r := range d.replicas {
-		fmt.Fprintf(&b, "\n  replica %d: KVBlocks %d (%d reserved) of %d tokens, MaxSeqs %d, MaxBatchTokens %d, MaxModelLen %d",
-			i, r.KVBlocks, r.ReservedBlocks, r.BlockTokens, r.MaxSeqs, r.MaxBatchTokens, r.MaxModelLen)
+		fmt.Fprintf(&b, "\n  replica %d: KVBlocks %d (%d reserved) of %d tokens, MaxSeqs %d, MaxBatchTokens %d, MaxModelLen %d, PrefixCache %t (eager %t), Drafts %d",
+			i, r.KVBlocks, r.ReservedBlocks, r.BlockTokens, r.MaxSeqs, r.MaxBatchTokens, r.MaxModelLen, r.PrefixCache, r.EagerSharing, r.Drafts)
+		if r.Drafts > 0 {
+			fmt.Fprintf(&b, " accepted %s", d.drafter)
+		}
 	}
 	return b.String()
 }
@@ -133,6 +138,7 @@ func (s Scenario) draw() *layout {
 	d.order = []string{"arrival", "arrival", "priority", "prompt"}[rng.IntN(4)]
 	r.Order = orders[d.order]
 	d.router = []string{"least-loaded", "most-free", "by-id"}[rng.IntN(3)]
+	d.drawSharing(&r, rand.New(rand.NewPCG(s.Seed, 3)))
 	same := rng.IntN(2) == 0 // replicas in step with each other
 	for i := range 1 + rng.IntN(4) {
 		r.CostModel = cost(rng.IntN(4))
@@ -147,12 +153,27 @@ func (s Scenario) draw() *layout {
 	d.admission = rng.IntN(5) == 0
 	d.sessions = rng.IntN(2) == 0
 	last := d.drawRequests(rand.New(rand.NewPCG(s.Seed, 2)))
+	if r.PrefixCache {
+		d.drawTexts(rand.New(rand.NewPCG(s.Seed, 4)))
+	}
 	if s.Seed%8 == 6 {
 		d.until = last/2 + sim.Time(rng.IntN(500_000))
 	} else {
 		d.fillCaches(last.Add(time.Minute))
 	}
 	return d
+}
+
+// drawSharing draws whether a replica has a prefix cache and drafts.
+func (d *layout) drawSharing(r *sim.Replica, rng *rand.Rand) {
+	r.PrefixCache = rng.IntN(5) < 2
+	r.EagerSharing = rng.IntN(3) == 0 && r.PrefixCache
+	if rng.IntN(3) > 0 {
+		return
+	}
+	r.Drafts = 1 + rng.IntN(5)
+	d.drafter = []string{"none", "all", "half", "falling", "uneven"}[rng.IntN(5)]
+	r.Drafter = drafters[d.drafter]
 }
 
 // drawRequests draws bursts of short and long requests, and some faults, and
@@ -192,6 +213,39 @@ func (d *layout) drawRequests(rng *rand.Rand) (at sim.Time) {
 		d.requests = append(d.requests, r)
 	}
 	return at
+}
+
+// drawTexts says what the requests are about: one of three long beginnings,
+// shared, and something of their own, with the answer and what follows in the
+// session. Some are asked twice, of some nothing is known. Now and then the
+// hashes are of blocks of another size, or of none.
+func (d *layout) drawTexts(rng *rand.Rand) {
+	beginnings := [3]int{rng.IntN(20), rng.IntN(50), rng.IntN(90)}
+	for i := range d.requests {
+		r := &d.requests[i]
+		r.NoPrefixRead = rng.IntN(8) == 0
+		switch rng.IntN(10) {
+		case 0, 1:
+			continue
+		case 2, 3:
+			before := d.requests[max(i-1, 0)]
+			r.Prefix, r.PrefixBlock = before.Prefix, before.PrefixBlock
+			continue
+		}
+		shared := rng.IntN(len(beginnings))
+		r.PrefixBlock = d.replicas[0].BlockTokens
+		switch rng.IntN(16) {
+		case 0:
+			r.PrefixBlock *= 2
+		case 1:
+			r.PrefixBlock = 1
+		case 2:
+			r.PrefixBlock++ // neither a multiple nor a part, unless it is 2
+		case 3:
+			r.PrefixBlock = -rng.IntN(2)
+		}
+		r.Prefix = text(shared, beginnings[shared], i, max(r.PrefixBlock, 1))
+	}
 }
 
 // fillCaches adds requests that take a whole KV cache each.

@@ -11,7 +11,10 @@ import (
 type site struct {
 	// Limits of the replica; math.MaxInt if unlimited or unknown.
 	seqs, budget, modelLen, blocks int
-	blockTokens                    int // 0 if the replica is unknown
+	blockTokens                    int  // 0 if the replica is unknown
+	perStep                        int  // tokens that a step may give a sequence
+	shares                         bool // has a prefix cache
+	eager                          bool // and shares blocks before they are computed
 
 	steps   int64
 	lastEnd sim.Time
@@ -29,6 +32,9 @@ type site struct {
 	firsts    []int       // classes of the first tokens
 	finishes  []int       // classes of the finishes
 	left      []departure // residencies that ended
+	found     int64       // positions that the prefix cache had of the admits
+
+	accepted int // drafts, of the step that ends
 
 	ledger
 }
@@ -41,7 +47,7 @@ type moment struct {
 }
 
 func newSite(cfg *sim.Config, index int) *site {
-	s := &site{seqs: math.MaxInt, budget: math.MaxInt, modelLen: math.MaxInt, blocks: math.MaxInt, history: []moment{{}}}
+	s := &site{seqs: math.MaxInt, budget: math.MaxInt, modelLen: math.MaxInt, blocks: math.MaxInt, perStep: math.MaxInt32, shares: true, eager: true, history: []moment{{}}}
 	if index >= len(cfg.Replicas) {
 		return s
 	}
@@ -56,6 +62,10 @@ func newSite(cfg *sim.Config, index int) *site {
 	}
 	if s.blockTokens = r.BlockTokens; s.blockTokens == 0 {
 		s.blockTokens = sim.DefaultBlockTokens
+	}
+	s.perStep, s.shares, s.eager = 1+r.Drafts, r.PrefixCache, r.EagerSharing
+	if r.PrefixCache && r.KVBlocks == 0 {
+		s.blocks = math.MaxInt32 // the cache numbers them
 	}
 	return s
 }
@@ -149,7 +159,7 @@ func (l *Laws) step(e *sim.Event) {
 	s.lastEnd = e.Time
 	s.history[0] = moment{e.Time, s.current().waiting, s.current().running, false}
 	s.history = s.history[:1]
-	s.admits, s.fresh = 0, 0
+	s.admits, s.fresh, s.found = 0, 0, 0
 	s.firsts, s.finishes, s.left = s.firsts[:0], s.finishes[:0], s.left[:0]
 }
 
@@ -157,14 +167,14 @@ func (s *site) current() moment { return s.history[len(s.history)-1] }
 
 // batch checks the work of a step by itself.
 func (l *Laws) batch(e *sim.Event, s *site) {
-	b := &e.Batch
+	b := e.Batch
 	if b.Empty() {
 		l.violate(e, "a step without work")
 	}
 	if b.Decodes < 0 || b.Context < 0 || b.Padding.Rows < 0 || b.Padding.PromptTokens < 0 {
 		l.violate(e, "a negative count in the batch")
 	}
-	if b.Positions < b.Decodes {
+	if b.Positions < b.Decodes || b.Positions > b.Decodes*s.perStep {
 		l.violate(e, "%d positions for %d decodes", b.Positions, b.Decodes)
 	}
 	for _, c := range b.Prefills {
@@ -205,8 +215,7 @@ func (l *Laws) lists(e *sim.Event, s *site, start sim.Time) {
 	}
 }
 
-// memory checks that the blocks in use can hold what the batch needs, and the
-// other running sequences one block each.
+// memory checks that the blocks in use can hold what the batch needs.
 func (l *Laws) memory(e *sim.Event, s *site) {
 	if e.FreeBlocks < 0 || e.FreeBlocks > s.blocks {
 		l.violate(e, "%d of %d KV blocks are free", e.FreeBlocks, s.blocks)
@@ -215,15 +224,43 @@ func (l *Laws) memory(e *sim.Event, s *site) {
 	if s.blockTokens == 0 {
 		return
 	}
-	blocks := func(tokens int) int { return (tokens + s.blockTokens - 1) / s.blockTokens }
-	b := &e.Batch
-	need := max(b.Decodes, blocks(b.Context+b.Decodes)) + max(0, int(e.Running)-b.Decodes-len(b.Prefills))
-	for _, c := range b.Prefills {
-		need += blocks(c.Context + c.Tokens)
+	need := s.ownBlocks(e.Batch, int(e.Running))
+	if s.shares {
+		need = s.sharedBlocks(e.Batch)
 	}
 	if used := s.blocks - e.FreeBlocks; used < need {
 		l.violate(e, "%d KV blocks in use, the batch needs %d", used, need)
 	}
+}
+
+func (s *site) blocksFor(tokens int) int { return (tokens + s.blockTokens - 1) / s.blockTokens }
+
+// ownBlocks returns the blocks that hold a batch if none is shared, with one
+// for each of the other running sequences.
+func (s *site) ownBlocks(b *sim.Batch, running int) int {
+	need := max(b.Decodes, s.blocksFor(b.Context+b.Positions)) + max(0, running-b.Decodes-len(b.Prefills))
+	for _, c := range b.Prefills {
+		need += s.blocksFor(c.Context + c.Tokens)
+	}
+	return need
+}
+
+// sharedBlocks returns the blocks that a batch needs however much is shared:
+// those that its sequences write are their own, unless sharing is eager, and
+// the longest is all there.
+func (s *site) sharedBlocks(b *sim.Batch) int {
+	written, longest := b.Decodes, 0
+	if b.Decodes > 0 {
+		longest = s.blocksFor(b.Context/b.Decodes + 1)
+	}
+	for _, c := range b.Prefills {
+		written += s.blocksFor(c.Context+c.Tokens) - c.Context/s.blockTokens
+		longest = max(longest, s.blocksFor(c.Context+c.Tokens))
+	}
+	if s.eager {
+		return longest
+	}
+	return max(written, longest)
 }
 
 // samples checks the tokens of a step: every sequence that misses no position
@@ -235,9 +272,7 @@ func (l *Laws) samples(e *sim.Event, s *site, start sim.Time) {
 			lost++
 		}
 	}
-	if n := e.Batch.Samples(); int(e.Tokens) > n || int(e.Tokens) < n-lost {
-		l.violate(e, "%d tokens from %d samples, %d of which may be lost", e.Tokens, n, min(n, lost))
-	}
+	s.accepted = 0
 	sum := len(s.firsts)
 	for _, g := range e.Gaps {
 		sum += g.Count
@@ -246,6 +281,14 @@ func (l *Laws) samples(e *sim.Event, s *site, start sim.Time) {
 	if sum != int(e.Tokens) {
 		l.violate(e, "%d tokens, but %d first tokens and gaps", e.Tokens, sum)
 	}
+	drafts := e.Batch.Positions - e.Batch.Decodes
+	if s.accepted > drafts {
+		l.violate(e, "%d gaps of zero from %d drafts", s.accepted, drafts)
+	}
+	if n, tokens := e.Batch.Samples(), int(e.Tokens)-s.accepted; tokens > n || tokens < n-lost {
+		l.violate(e, "%d tokens from %d samples, %d of which may be lost", tokens, n, min(n, lost))
+	}
+	l.orphaned += int64(min(drafts, min(lost, e.Batch.Decodes)*(s.perStep-1)))
 	for _, class := range s.firsts {
 		b := s.book(class)
 		b.tokens++

@@ -112,6 +112,8 @@ func validRequests(all []sim.Request) error {
 			{"Deadline", int64(r.Deadline), 0},
 			{"Patience.First", int64(r.Patience.First), 0},
 			{"Patience.Total", int64(r.Patience.Total), 0},
+			{"Attempt", int64(r.Attempt), 0},
+			{"First", int64(r.First), 0},
 		} {
 			if f.value < f.least {
 				return fmt.Errorf("requests[%d] (id %d): %s is %d, less than %d", i, r.ID, f.name, f.value, f.least)

@@ -96,6 +96,8 @@ func TestFaultyWorkloadsFail(t *testing.T) {
 		{"deadline", at(3, func(r *sim.Request) { r.Deadline = -1 }), "Deadline is -1"},
 		{"patience for the first token", at(3, func(r *sim.Request) { r.Patience.First = -1 }), "Patience.First is -1"},
 		{"patience", at(3, func(r *sim.Request) { r.Patience.Total = -1 }), "Patience.Total is -1"},
+		{"attempt", at(3, func(r *sim.Request) { r.Attempt = -1 }), "Attempt is -1"},
+		{"first attempt", at(3, func(r *sim.Request) { r.First = -1 }), "First is -1"},
 		{"shares a random stream", clock(20, func(r *sim.Request) { r.Prompt += rng.IntN(1000) }), "left after 1 requests: requests[0] is {ID:0 "},
 		{"one iterator for all", func() seq {
 			return func(yield func(sim.Request, error) bool) {

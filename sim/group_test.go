@@ -1,0 +1,92 @@
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"servesim/scheduler"
+	"servesim/sim"
+)
+
+// shared makes a step of a group take 1 ms and what all of it computes, in ms.
+type shared struct{}
+
+func (shared) StepTime(b sim.Batch) time.Duration { return shared{}.GroupTime([]sim.Batch{b}) }
+func (shared) GroupTime(bs []sim.Batch) time.Duration {
+	d := ms
+	for _, b := range bs {
+		d += time.Duration(b.Decodes+b.PrefillTokens()) * ms
+	}
+	return d
+}
+
+func grouped(cost sim.CostModel, groups ...int) sim.Config {
+	cfg := sim.Config{Check: true, Router: byID{0, 1, 1, 2}}
+	for _, g := range groups {
+		cfg.Replicas = append(cfg.Replicas, sim.Replica{Scheduler: scheduler.ChunkedPrefill{}, CostModel: cost, Group: g})
+	}
+	return cfg
+}
+
+// Two replicas step together, the third on its own.
+func TestGroupStepsTogether(t *testing.T) {
+	reqs := []sim.Request{
+		{ID: 0, Prompt: 10, Output: 3},
+		{ID: 3, Prompt: 10, Output: 2},
+		{ID: 1, Arrival: sim.Time(5 * ms), Prompt: 4, Output: 2},
+	}
+	for _, tt := range []struct {
+		name string
+		cost sim.CostModel
+		want map[int][]time.Duration
+	}{
+		// 1 + 10, 1 + 1 + 4, 1 + 1 + 1: request 1 joins at 11 ms.
+		{"a group's own time", shared{}, map[int][]time.Duration{0: {11 * ms, 17 * ms, 20 * ms}, 1: {12 * ms, 15 * ms}, 3: {11 * ms, 13 * ms}}},
+		// Without a Grouper the longest: 11, 5, 2.
+		{"the longest of all", sim.CostFunc(shared{}.StepTime), map[int][]time.Duration{0: {11 * ms, 16 * ms, 18 * ms}, 1: {11 * ms, 13 * ms}, 3: {11 * ms, 13 * ms}}},
+	} {
+		got, _, _ := tokens(t, grouped(tt.cost, 7, 7, 0), reqs)
+		if d := cmp.Diff(tt.want, got); d != "" {
+			t.Errorf("%s: token times (-want +got):\n%s", tt.name, d)
+		}
+	}
+}
+
+// A straggler slows its group, and a pause stops it.
+func TestGroupWindows(t *testing.T) {
+	reqs := []sim.Request{{ID: 0, Prompt: 1, Output: 4}}
+	for _, tt := range []struct {
+		w    sim.Window
+		want []time.Duration
+	}{
+		{sim.Window{Replica: 1, From: 1, To: sim.Time(5 * ms), Factor: 3}, []time.Duration{2 * ms, 8 * ms, 10 * ms, 12 * ms}},
+		{sim.Window{Replica: 1, From: 1, To: sim.Time(5 * ms), Pause: true}, []time.Duration{2 * ms, 7 * ms, 9 * ms, 11 * ms}},
+	} {
+		cfg := grouped(shared{}, 1, 1)
+		cfg.Windows = []sim.Window{tt.w}
+		got, _, _ := tokens(t, cfg, reqs)
+		if d := cmp.Diff(tt.want, got[0]); d != "" {
+			t.Errorf("%+v: token times (-want +got):\n%s", tt.w, d)
+		}
+	}
+}
+
+// A group of one is as if there was none.
+func TestGroupOfOne(t *testing.T) {
+	var reqs []sim.Request
+	for i := range 40 {
+		reqs = append(reqs, sim.Request{ID: i, Arrival: sim.Time(i) * sim.Time(7*ms), Prompt: 5 + i%9, Output: 3 + i%5})
+	}
+	one := func(group int) []string {
+		cfg := grouped(shared{}, group)
+		cfg.Router = nil
+		cfg.Replicas[0].KVBlocks, cfg.Replicas[0].BlockTokens = 12, 4
+		_, log, _ := tokens(t, cfg, reqs)
+		return log
+	}
+	if d := cmp.Diff(one(0), one(3)); d != "" {
+		t.Errorf("log (-alone +group):\n%s", d)
+	}
+}
