@@ -139,7 +139,7 @@ func TestFitRefuses(t *testing.T) {
 func TestColdLeavesTheCacheOut(t *testing.T) {
 	g := costmodel.GPU{Rate: 1e15, Bandwidth: 1e12}
 	form := costmodel.MatrixForm(g.Rate, g.Bandwidth, 2, 2)
-	truth := []float64{2e-6, 0.8, 0.8, 2, 1, 1e-9, 0.5, 3e7, 4}
+	truth := []float64{2e-6, 0.8, 0.8, 2, 1, 1e-9, 0.5, 3e7, 4, 3e7}
 	var samples []costmodel.Sample
 	for i := range 14 {
 		for j := range 10 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"servesim/costmodel"
 )
@@ -89,12 +90,9 @@ func (h *history) lives(rec *recording) []costmodel.Sample {
 }
 
 func names(runs []*replay) string {
-	list := ""
+	list := make([]string, len(runs))
 	for i, r := range runs {
-		if i > 0 {
-			list += ", "
-		}
-		list += r.rec.name
+		list[i] = r.rec.name
 	}
-	return list
+	return strings.Join(list, ", ")
 }
