@@ -23,6 +23,11 @@
 // and links.go are the catalogue; config.go, configlayers.go and quantised.go read
 // models from files.
 //
+// samples.go and fit.go find the coefficients of a formula in measurements,
+// fitkernels.go has the formulas of measured kernels, layers and steps. table.go
+// and tablegrid.go interpolate measurements. provenance.go is what all of them
+// belong to, energy.go what a run costs.
+//
 // Words this package owns. Bound: what a step waits for, such as memory or
 // compute; it is an output of a model, never an assumption. Claim: whether a
 // time is a lower bound, which no device can beat, or a prediction, which

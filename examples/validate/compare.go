@@ -1,0 +1,177 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// figure is a real and a simulated value, and their relative difference.
+type figure struct {
+	Metric    string   `json:"metric"`
+	Unit      string   `json:"unit"`
+	Real      float64  `json:"real"`
+	Simulated float64  `json:"simulated"`
+	Error     float64  `json:"error"` // simulated/real - 1
+	Peer      *float64 `json:"peer_error,omitempty"`
+}
+
+func newFigure(metric, unit string, real, simulated float64) figure {
+	return figure{Metric: metric, Unit: unit, Real: real, Simulated: simulated, Error: simulated/real - 1}
+}
+
+// latencies are those of all requests, in seconds. TTFT and E2E count from the
+// moment that the engine takes the request from its inbox, which is where the
+// recorded clocks and the peer's figures start. TPOT has no entry for a request
+// of one token.
+type latencies struct{ ttft, tpot, e2e []float64 }
+
+func (r *recording) latencies() (l latencies) {
+	for _, m := range r.requests {
+		l.add(m.Queued, m.First, m.Last, m.Output)
+	}
+	return l
+}
+
+func (h *history) latencies(rec *recording) (l latencies) {
+	for i, q := range h.requests {
+		l.add(q.taken, q.first, q.last, rec.requests[i].Output)
+	}
+	return l
+}
+
+func (l *latencies) add(queued, first, last float64, output int) {
+	l.ttft = append(l.ttft, first-queued)
+	l.e2e = append(l.e2e, last-queued)
+	if output > 1 {
+		l.tpot = append(l.tpot, (last-first)/float64(output-1))
+	}
+}
+
+// compare returns every figure of a run.
+func compare(rec *recording, h *history) []figure {
+	real, simulated := rec.latencies(), h.latencies(rec)
+	var list []figure
+	for _, m := range []struct {
+		name      string
+		real, sim []float64
+	}{{"TTFT", real.ttft, simulated.ttft}, {"TPOT", real.tpot, simulated.tpot}, {"Latency", real.e2e, simulated.e2e}} {
+		list = append(list, newFigure(m.name+" Mean", "ms", 1e3*stat.Mean(m.real, nil), 1e3*stat.Mean(m.sim, nil)))
+		for _, q := range []struct {
+			name string
+			at   float64
+		}{{"Median", 0.5}, {"P90", 0.9}, {"P99", 0.99}} {
+			list = append(list, newFigure(m.name+" "+q.name, "ms", 1e3*percentile(m.real, q.at), 1e3*percentile(m.sim, q.at)))
+		}
+	}
+	for i := range list {
+		for _, p := range rec.peer {
+			if p.Metric == list[i].Metric {
+				list[i].Peer = &p.Error
+			}
+		}
+	}
+	out := 0
+	for _, m := range rec.requests {
+		out += m.Output
+	}
+	return append(list,
+		newFigure("makespan", "s", rec.makespan(), h.makespan),
+		newFigure("output throughput", "tokens/s", float64(out)/rec.makespan(), float64(out)/h.makespan))
+}
+
+// makespan is from the first arrival to the last token.
+func (r *recording) makespan() float64 {
+	last := 0.0
+	for _, m := range r.requests {
+		last = max(last, m.Last)
+	}
+	return last - r.clock()
+}
+
+// percentile interpolates linearly at (n-1)q.
+func percentile(values []float64, q float64) float64 {
+	v := slices.Clone(values)
+	slices.Sort(v)
+	at := q * float64(len(v)-1)
+	i := int(at)
+	if i+1 == len(v) {
+		return v[i]
+	}
+	return v[i] + (at-float64(i))*(v[i+1]-v[i])
+}
+
+// sampled is the state of an engine at a whole second.
+type sampled struct {
+	T          float64 `json:"t"`
+	Running    float64 `json:"running"`
+	Waiting    float64 `json:"waiting"`
+	KV         float64 `json:"kv_pct"`
+	PromptRate float64 `json:"prompt_tok_s"`
+	OutputRate float64 `json:"output_tok_s"`
+}
+
+// seriesOf reads a simulated run once a second, as the recording does: what
+// runs and waits at the tick, tokens since the one before.
+func (h *history) seriesOf(blocks, ranks int) []sampled {
+	var list []sampled
+	i := 0
+	for t := 1.0; t <= math.Ceil(h.makespan); t++ {
+		s := sampled{T: t}
+		for ; i < len(h.steps) && h.steps[i].end <= t; i++ {
+			s.PromptRate += float64(h.steps[i].prompts)
+			s.OutputRate += float64(h.steps[i].tokens)
+		}
+		if i < len(h.steps) {
+			at := h.steps[i]
+			s.Running, s.Waiting = float64(at.running), float64(at.waiting)
+			usable := float64((blocks - 1) * ranks)
+			s.KV = 100 * (usable - float64(at.free)) / usable
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// seriesErrors are the mean absolute differences over the seconds that both
+// have, in units of the series.
+type seriesErrors struct {
+	Seconds int     `json:"seconds"`
+	Running float64 `json:"running"`
+	Waiting float64 `json:"waiting"`
+	KV      number  `json:"kv_pct"` // null where the recording has none
+}
+
+// number is null in JSON if it is not one.
+type number float64
+
+// MarshalJSON implements json.Marshaler.
+func (n number) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+func (r *recording) seriesErrors(simulated []sampled) seriesErrors {
+	e := seriesErrors{KV: number(math.NaN())}
+	kv, recorded := 0.0, false
+	for i, s := range r.series {
+		if i >= len(simulated) {
+			break
+		}
+		e.Seconds++
+		e.Running += math.Abs(s.Running - simulated[i].Running)
+		e.Waiting += math.Abs(s.Waiting - simulated[i].Waiting)
+		kv += math.Abs(s.KVPercent - simulated[i].KV)
+		recorded = recorded || s.KVPercent > 0
+	}
+	n := float64(e.Seconds)
+	e.Running, e.Waiting = e.Running/n, e.Waiting/n
+	if recorded {
+		e.KV = number(kv / n)
+	}
+	return e
+}

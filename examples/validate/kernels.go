@@ -1,0 +1,320 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"servesim/costmodel"
+)
+
+// operator is a kind of measured kernel: how its files are read, what is
+// fitted to them and what may be expected.
+type operator struct {
+	name  string
+	files string // pattern of its files after the GPU's prefix
+	need  []string
+	form  func(costmodel.GPU) costmodel.Form
+	// read returns a sample, a curve that it is a point of, and its place on
+	// the curve. ok is false for rows of another kind.
+	read func(*row) (s costmodel.Sample, curve string, size float64, ok bool)
+	// bound is the roofline without efficiencies.
+	bound  func(g costmodel.GPU, x []float64) float64
+	target map[string]float64 // of the held half, by GPU; "" for all others
+}
+
+// operators in the order of the report.
+var operators = []operator{
+	{
+		name: "matrix bf16", files: "_gemm_*_bfloat16.csv.gz", need: []string{"m", "n", "k", "latency_ms"},
+		form: func(g costmodel.GPU) costmodel.Form { return costmodel.MatrixForm(g.Rate, g.Bandwidth, 2, 2) }, read: readMatrix,
+		bound: func(g costmodel.GPU, x []float64) float64 {
+			return max(2*x[0]*x[1]*x[2]/g.Rate, 2*(x[0]*x[1]+x[1]*x[2]+x[0]*x[2])/g.Bandwidth)
+		},
+		target: map[string]float64{"A100-80": 0.10, "H100": 0.10, "B200": 0.10, "": 0.15},
+	},
+	{
+		name: "matrix fp8", files: "_gemm_*_fp8.csv.gz", need: []string{"m", "n", "k", "latency_ms"},
+		form: func(g costmodel.GPU) costmodel.Form { return costmodel.MatrixForm(g.FP8, g.Bandwidth, 1, 2) }, read: readMatrix,
+		bound: func(g costmodel.GPU, x []float64) float64 {
+			return max(2*x[0]*x[1]*x[2]/g.FP8, (2*x[0]*x[1]+x[1]*x[2]+2*x[0]*x[2])/g.Bandwidth)
+		},
+	},
+	{
+		name: "matrix nvfp4", files: "_gemm_*_nvfp4.csv.gz", need: []string{"m", "n", "k", "latency_ms"},
+		form: func(g costmodel.GPU) costmodel.Form { return costmodel.MatrixForm(g.FP4, g.Bandwidth, 9./16, 2) }, read: readMatrix,
+		bound: func(g costmodel.GPU, x []float64) float64 {
+			return max(2*x[0]*x[1]*x[2]/g.FP4, (2*x[0]*x[1]+9./16*x[1]*x[2]+2*x[0]*x[2])/g.Bandwidth)
+		},
+	},
+	{
+		name: "decode attention", files: "_attention_*_generation_attention_perf.csv.gz", need: attentionColumns,
+		form: costmodel.DecodeForm, read: readDecode,
+		bound: func(g costmodel.GPU, x []float64) float64 {
+			return max(4*x[0]*x[1]*x[3]*x[4]/g.Rate, 4*(x[2]*x[4]+x[1])*x[3]*x[0]/g.Bandwidth)
+		},
+		target: map[string]float64{"": 0.12},
+	},
+	{
+		name: "prefill attention", files: "_attention_*_context_attention_perf.csv.gz", need: attentionColumns,
+		form: costmodel.PrefillForm, read: readPrefill,
+		bound: func(g costmodel.GPU, x []float64) float64 {
+			return max(2*x[0]*x[1]*x[3]*x[4]*(x[4]+1)/g.Rate, x[0]*x[4]*x[3]*(4*x[1]+8*x[2])/g.Bandwidth)
+		},
+		target: map[string]float64{"": 0.15},
+	},
+	{
+		name: "experts bf16", files: "_moe_*_bfloat16.csv.gz",
+		need: []string{"num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "latency_ms"},
+		form: costmodel.ExpertsForm, read: readExperts,
+		bound: func(g costmodel.GPU, x []float64) float64 {
+			matrices, rows := 3*x[1]*x[2]/x[5], x[0]*x[3]/x[6]
+			return max(2*matrices*rows/g.Rate, 2*matrices*max(1, min(x[4]/x[6], rows))/g.Bandwidth)
+		},
+		target: map[string]float64{"": 0.20},
+	},
+}
+
+var attentionColumns = []string{"batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "kv_cache_dtype", "step", "latency_ms"}
+
+func readMatrix(r *row) (s costmodel.Sample, curve string, size float64, ok bool) {
+	m, n, k := r.number("m"), r.number("n"), r.number("k")
+	group := r.text("n") + "×" + r.text("k")
+	return sample(r, group, m, n, k), group, m, true
+}
+
+// readDecode takes rows with a BF16 cache and without a window.
+func readDecode(r *row) (s costmodel.Sample, curve string, size float64, ok bool) {
+	if r.text("kv_cache_dtype") != "bfloat16" || r.number("window_size") != 0 {
+		return s, "", 0, false
+	}
+	group, context := geometry(r), r.number("step")+1
+	s = sample(r, group, r.number("batch_size"), r.number("num_heads"), r.number("num_key_value_heads"), r.number("head_dim"), context)
+	return s, group + "·" + r.text("batch_size"), context, true
+}
+
+// readPrefill takes rows with a BF16 cache, without a window and without
+// cached tokens: there are no others.
+func readPrefill(r *row) (s costmodel.Sample, curve string, size float64, ok bool) {
+	if r.text("kv_cache_dtype") != "bfloat16" || r.number("window_size") != 0 || r.number("step") != 0 {
+		return s, "", 0, false
+	}
+	group, positions := geometry(r), r.number("isl")
+	s = sample(r, group, r.number("batch_size"), r.number("num_heads"), r.number("num_key_value_heads"), r.number("head_dim"), positions)
+	return s, group + "·" + r.text("batch_size"), positions, true
+}
+
+// geometry names heads and KV heads; the head dimension goes with them.
+func geometry(r *row) string {
+	return r.text("num_heads") + "/" + r.text("num_key_value_heads") + "×" + r.text("head_dim")
+}
+
+// readExperts leaves out hidden size 2688: a family whose experts are said to
+// have two matrices.
+func readExperts(r *row) (s costmodel.Sample, curve string, size float64, ok bool) {
+	if r.text("hidden_size") == "2688" {
+		return s, "", 0, false
+	}
+	alpha := 0.0
+	if power, is := strings.CutPrefix(r.text("distribution"), "power_law_"); is {
+		if _, err := fmt.Sscan(power, &alpha); err != nil && r.err == nil {
+			r.err = fmt.Errorf("%s: distribution is %q", r.at(), r.text("distribution"))
+		}
+	}
+	group := fmt.Sprintf("%s×%g", r.text("hidden_size"), r.number("inter_size")/r.number("moe_tp_size"))
+	n := r.number("num_tokens")
+	s = sample(r, group, n, r.number("hidden_size"), r.number("inter_size"), r.number("topk"), r.number("num_experts"),
+		r.number("moe_tp_size"), r.number("moe_ep_size"), alpha)
+	return s, group + "·" + r.text("num_experts") + "·" + r.text("topk") + "·" + r.text("moe_tp_size") + "·" + r.text("moe_ep_size") + "·" + r.text("distribution"), n, true
+}
+
+func sample(r *row, group string, inputs ...float64) costmodel.Sample {
+	return costmodel.Sample{Name: r.at(), Group: group, Inputs: inputs, Seconds: r.number("latency_ms") * 1e-3}
+}
+
+// fitted is an operator on one GPU: what was fitted to one half of the
+// measurements, and how it does on the other.
+type fitted struct {
+	GPU      string               `json:"gpu"`
+	Operator string               `json:"operator"`
+	From     costmodel.Provenance `json:"provenance"`
+	Samples  int                  `json:"samples"`
+	Groups   int                  `json:"groups"` // geometries of both halves
+	FitOn    int                  `json:"fit_on"` // samples of the fit: the fit half, thinned evenly
+	Fitted   costmodel.Accuracy   `json:"fit_half"`
+	Cross    costmodel.Accuracy   `json:"cross_validated"`
+	Held     costmodel.Accuracy   `json:"held_half"`
+	Target   float64              `json:"target,omitempty"` // of Held.MAPE; 0 means none
+	Met      bool                 `json:"met"`
+	Roofline costmodel.Accuracy   `json:"roofline"`      // without efficiencies, on the held half
+	Table    costmodel.Accuracy   `json:"interpolation"` // linear, of every second size of each geometry, on the sizes between
+	Values   []coefficient        `json:"coefficients"`
+
+	calibration *costmodel.Calibration
+	points      []point // of the held half, for a plot
+}
+
+// coefficient is a fitted parameter and what it is worth.
+type coefficient struct {
+	Name    string   `json:"name"`
+	Unit    string   `json:"unit,omitempty"`
+	Value   float64  `json:"value"`
+	Error   number   `json:"standard_error"`
+	AtBound bool     `json:"at_bound,omitempty"`
+	Without *float64 `json:"held_mape_without,omitempty"` // held half, fitted without the parameter
+}
+
+// fitSamples is the number of samples that a fit looks at. Errors are of all.
+const fitSamples = 1500
+
+// fitKernels fits operators to every GPU that data has kernels of, or to one.
+// With worth it also fits without each parameter.
+func fitKernels(data, only string, worth bool, operators ...operator) ([]*fitted, error) {
+	type job struct {
+		op   operator
+		path string
+		gpu  costmodel.GPU
+	}
+	var jobs []job
+	for _, op := range operators {
+		paths, err := filepath.Glob(filepath.Join(data, "kernels", "*"+op.files))
+		if err != nil {
+			return nil, err
+		}
+		slices.Sort(paths)
+		for _, path := range paths {
+			name, _, _ := strings.Cut(filepath.Base(path), strings.SplitAfterN(op.files, "_", 3)[0]+strings.SplitN(op.files, "_", 3)[1]+"_")
+			g, err := gpuOf(name)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", path, err)
+			}
+			if only == "" || g.Name == only {
+				jobs = append(jobs, job{op, path, g})
+			}
+		}
+	}
+	results, errs := make([]*fitted, len(jobs)), make([]error, len(jobs))
+	var wait sync.WaitGroup
+	free := make(chan struct{}, workers())
+	for i, j := range jobs {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			free <- struct{}{}
+			defer func() { <-free }()
+			results[i], errs[i] = fitKernel(j.op, j.gpu, j.path, worth)
+		}()
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+func fitKernel(op operator, g costmodel.GPU, path string, worth bool) (*fitted, error) {
+	var in, out []costmodel.Sample
+	curves := newCurves()
+	err := readCSV(path, op.need, func(r *row) {
+		s, curve, size, ok := op.read(r)
+		if !ok || r.err != nil {
+			return
+		}
+		curves.add(curve, size, s.Seconds)
+		if held(s.Group) {
+			out = append(out, s)
+		} else {
+			in = append(in, s)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := &fitted{GPU: g.Name, Operator: op.name, Samples: len(in) + len(out), Groups: groups(in, out), From: kernelProvenance(g, op, path)}
+	form := op.form(g)
+	c, err := costmodel.Fit(form, thin(in, fitSamples), f.From)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	errors := c.Test(out)
+	f.calibration, f.FitOn, f.Cross = c, c.Samples, c.CrossValidated
+	f.Fitted, f.Held = costmodel.AccuracyOf(c.Test(in)), costmodel.AccuracyOf(errors)
+	f.points = scatter(out, errors)
+	f.Table = costmodel.AccuracyOf(curves.interpolate(f.From))
+	var bounds []float64
+	for _, s := range out {
+		bounds = append(bounds, op.bound(g, s.Inputs)/s.Seconds-1)
+	}
+	f.Roofline = costmodel.AccuracyOf(bounds)
+	f.setTarget(op.target)
+	return f, f.describe(c, out, worth)
+}
+
+func (f *fitted) setTarget(targets map[string]float64) {
+	target, ok := targets[f.GPU]
+	if !ok {
+		target = targets[""]
+	}
+	f.Target, f.Met = target, target == 0 || f.Held.MAPE <= target
+}
+
+// describe lists the coefficients.
+func (f *fitted) describe(c *costmodel.Calibration, out []costmodel.Sample, worth bool) error {
+	for _, k := range c.Coefficients {
+		v := coefficient{Name: k.Name, Unit: k.Unit, Value: k.Value, Error: number(k.Error), AtBound: k.AtBound}
+		if worth {
+			less, err := c.Without(k.Name)
+			if err != nil {
+				return err
+			}
+			without := costmodel.AccuracyOf(less.Test(out)).MAPE
+			v.Without = &without
+		}
+		f.Values = append(f.Values, v)
+	}
+	return nil
+}
+
+// kernelProvenance reads what a kernel file's name says.
+func kernelProvenance(g costmodel.GPU, op operator, path string) costmodel.Provenance {
+	parts := strings.Split(strings.TrimSuffix(filepath.Base(path), ".csv.gz"), "_")
+	kernels := "vLLM"
+	for i, p := range parts {
+		if p == "vllm" && i+1 < len(parts) {
+			kernels = "vLLM " + parts[i+1]
+		}
+	}
+	formats := "BF16"
+	if _, f, ok := strings.Cut(op.name, "matrix "); ok {
+		formats = f + " weights"
+	}
+	return costmodel.Provenance{Platform: g.Name, Formats: formats, Kernels: kernels, Layout: "one GPU",
+		Boundary: "one kernel in a CUDA graph, repeated", Source: filepath.Base(path)}
+}
+
+// groups counts the groups of both halves.
+func groups(halves ...[]costmodel.Sample) int {
+	seen := map[string]bool{}
+	for _, h := range halves {
+		for _, s := range h {
+			seen[s.Group] = true
+		}
+	}
+	return len(seen)
+}
+
+// thin returns n samples spread evenly, in order.
+func thin(samples []costmodel.Sample, n int) []costmodel.Sample {
+	if len(samples) <= n {
+		return samples
+	}
+	few := make([]costmodel.Sample, n)
+	for i := range few {
+		few[i] = samples[i*len(samples)/n]
+	}
+	return few
+}

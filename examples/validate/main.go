@@ -1,0 +1,147 @@
+// Validate fits cost models to measurements of real GPUs and shows how far they
+// can be trusted: every figure is of measurements that the fit did not see.
+//
+//	go run ./examples/validate -data ../shared/measured
+//	go run ./examples/validate -data ../shared/measured -gpu H100 -worth
+//	go run ./examples/validate -data ../shared/measured -run ../shared/measured/runs/rtx4090_llama31_8b
+//	go run ./examples/validate -data ../shared/measured -json -plot /tmp/plots
+//
+// kernels.go and reduce.go fit operators to one half of their geometries,
+// layers.go to whole layers, wholesteps.go to static batches of engines.
+// closedloop.go composes kernels and simulates engines under a fixed number of
+// clients. runs.go replays recorded runs, request by request: recording.go reads
+// one, stack.go and kernelstack.go tell what a step takes on the device, replay.go
+// is the engine, hostfit.go finds what the host adds, compare.go the figures.
+// platform.go maps names and splits samples, text.go and plot.go print.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// report is everything the program prints. Errors are predicted/measured - 1.
+type report struct {
+	Kernels []*fitted      `json:"kernels,omitempty"`
+	Layers  []*layerReport `json:"layers,omitempty"`
+	Steps   []*stepReport  `json:"static_batches,omitempty"`
+	Loops   []*loopReport  `json:"closed_loops,omitempty"`
+	Skipped map[string]int `json:"closed_loop_rows_left_out,omitempty"`
+	Runs    []*runReport   `json:"runs,omitempty"`
+}
+
+func main() {
+	err := run(os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "validate:", err)
+		os.Exit(1)
+	}
+}
+
+const usage = `Usage: validate [flags]
+
+Fits cost models to measurements of real GPUs, on one half, and tests them on
+the other; replays recorded runs of a real engine.
+
+`
+
+// run is the program without its process. Help goes to messages.
+func run(args []string, out, messages io.Writer) error {
+	o, err := parse(args, messages)
+	if err != nil {
+		return err
+	}
+	r, err := measure(o)
+	if err != nil {
+		return err
+	}
+	if o.plot != "" {
+		if err := plotAll(o.plot, r); err != nil {
+			return err
+		}
+	}
+	if o.json {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(r)
+	}
+	return printText(out, r)
+}
+
+func parse(args []string, messages io.Writer) (o options, err error) {
+	flags := flag.NewFlagSet("validate", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // errors are reported once, by main
+	flags.StringVar(&o.data, "data", "../shared/measured", "`folder` of the measurements")
+	flags.StringVar(&o.run, "run", "", "replay one recorded run, in this `folder`, and nothing else")
+	flags.StringVar(&o.gpu, "gpu", "", "`name` of the only GPU to look at; of the run's, if it does not say")
+	flags.StringVar(&o.model, "model", "", "`config.json` or name of the run's model, if the catalogue does not have it")
+	flags.IntVar(&o.tp, "tp", 0, "GPUs that share every layer of the run, if it does not say")
+	flags.StringVar(&o.plot, "plot", "", "write PNG pictures to this `folder`")
+	flags.BoolVar(&o.json, "json", false, "print one JSON object")
+	flags.BoolVar(&o.worth, "worth", false, "fit kernels without each parameter too, to see what it is worth (slow)")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			flags.SetOutput(messages)
+			fmt.Fprint(messages, usage)
+			flags.PrintDefaults()
+			return o, err
+		}
+		var known []string
+		flags.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
+		return o, fmt.Errorf("%w; flags are %s", err, strings.Join(known, ", "))
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if o.tp < 0 {
+		return o, fmt.Errorf("-tp is %d", o.tp)
+	}
+	if _, err := os.Stat(o.data); err != nil {
+		return o, fmt.Errorf("-data: %w", err)
+	}
+	return o, nil
+}
+
+// measure does what o asks for: one run, or everything.
+func measure(o options) (r report, err error) {
+	if o.run != "" {
+		r.Runs, err = reportRuns(o)
+		return r, err
+	}
+	only := ""
+	if o.gpu != "" {
+		g, err := gpuOf(o.gpu)
+		if err != nil {
+			return r, err
+		}
+		only, o.gpu = g.Name, g.Name
+	}
+	if r.Kernels, err = fitKernels(o.data, only, o.worth, operators...); err != nil {
+		return r, err
+	}
+	reduce, err := fitReduce(o.data, only)
+	if err != nil {
+		return r, err
+	}
+	if r.Layers, err = reportLayers(o.data, only); err != nil {
+		return r, err
+	}
+	if r.Steps, err = reportSteps(o.data, only); err != nil {
+		return r, err
+	}
+	if r.Loops, r.Skipped, err = reportLoops(o, r.Kernels); err != nil {
+		return r, err
+	}
+	r.Kernels = append(r.Kernels, reduce...)
+	if only == "" {
+		r.Runs, err = reportRuns(o)
+	}
+	return r, err
+}

@@ -1,0 +1,400 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"servesim/costmodel"
+	"servesim/sim"
+)
+
+// shared returns the folder of the measurements, or skips the test.
+func shared(t *testing.T) string {
+	t.Helper()
+	root := os.Getenv("SERVESIM_SHARED")
+	if root == "" {
+		root = filepath.Join("..", "..", "..", "shared")
+	}
+	data := filepath.Join(root, "measured")
+	if _, err := os.Stat(data); err != nil {
+		t.Skipf("no measurements: %v", err)
+	}
+	return data
+}
+
+// write makes a file in a folder of the test.
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-nope"}, "flag provided but not defined: -nope; flags are -data, -gpu, -json, -model, -plot, -run, -tp, -worth"},
+		{[]string{"extra"}, `unexpected argument "extra"`},
+		{[]string{"-data", "/none"}, "-data: stat /none: no such file or directory"},
+		{[]string{"-data", ".", "-tp", "-1"}, "-tp is -1"},
+		{[]string{"-data", ".", "-gpu", "abacus"}, `no GPU of the catalogue is named in "abacus"`},
+	} {
+		err := run(c.args, io.Discard, io.Discard)
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%v: %v, want %s", c.args, err, c.want)
+		}
+	}
+	var help strings.Builder
+	if err := run([]string{"-h"}, io.Discard, &help); err == nil || !strings.Contains(help.String(), "Usage: validate") {
+		t.Errorf("help says %q, %v", help.String(), err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"a100_sxm": "A100-80", "h100_sxm": "H100", "b200_sxm": "B200", "l40s": "L40S", "rtx_pro_6000_server": "RTX-PRO-6000",
+		"NVIDIA GeForce RTX 4090": "RTX-4090", "rtxpro6000_llama31_8b": "RTX-PRO-6000", "a100-80gb": "A100-80", "H200": "H200", "a40": "A40",
+	} {
+		if g, err := gpuOf(name); err != nil || g.Name != want {
+			t.Errorf("%s is %s, %v, want %s", name, g.Name, err, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"meta-llama/Llama-3.1-8B": "Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-8B": "Llama-3.1-8B",
+		"Qwen/Qwen3-30B-A3B-Instruct-2507": "Qwen3-30B-A3B", "Qwen/Qwen3-32B": "Qwen3-32B",
+	} {
+		if m, err := modelOf(name); err != nil || m.Name != want {
+			t.Errorf("%s is %s, %v, want %s", name, m.Name, err, want)
+		}
+	}
+	if _, err := modelOf("somebody/else"); err == nil {
+		t.Error("no error for a model that nobody knows")
+	}
+}
+
+func TestCSVErrorsNameThePlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.csv")
+	write(t, path, "m,n\n1,2\n3,four\n")
+	want := path + `:3: n is "four", not a number`
+	if err := readCSV(path, []string{"m", "n"}, func(r *row) { r.number("n") }); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	want = path + `: no column "k"`
+	if err := readCSV(path, []string{"k"}, func(*row) {}); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	write(t, path, "m\n1.5\n")
+	want = path + ":2: m is 1.5, not a whole number"
+	if err := readCSV(path, nil, func(r *row) { r.count("m") }); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// No geometry is in both halves, whatever the operator, and each half has at
+// least a third of the samples.
+func TestSplit(t *testing.T) {
+	data := shared(t)
+	for _, op := range operators {
+		paths, err := filepath.Glob(filepath.Join(data, "kernels", "rtx_pro_6000_server"+op.files))
+		if err != nil || len(paths) != 1 {
+			t.Fatalf("%s: %v, %v", op.name, paths, err)
+		}
+		half, n := map[string]bool{}, [2]int{}
+		err = readCSV(paths[0], op.need, func(r *row) {
+			s, _, _, ok := op.read(r)
+			if !ok {
+				return
+			}
+			h := held(s.Group)
+			if was, seen := half[s.Group]; seen && was != h {
+				t.Fatalf("%s: %s is in both halves", op.name, s.Group)
+			}
+			half[s.Group] = h
+			n[map[bool]int{false: 0, true: 1}[h]]++
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if min(n[0], n[1]) < (n[0]+n[1])/3 {
+			t.Errorf("%s: halves of %v samples", op.name, n)
+		}
+	}
+}
+
+// One operator of one GPU, as an instance of all: better than the roofline by
+// far, and within its target.
+func TestKernelTargets(t *testing.T) {
+	data := shared(t)
+	fits, err := fitKernels(data, "A100-80", false, operators[3], operators[4])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(fits) != 2 {
+		t.Fatalf("%d fits, want 2", len(fits))
+	}
+	for _, f := range fits {
+		t.Logf("%s %s: held %v; roofline %v; interpolation %v", f.GPU, f.Operator, f.Held, f.Roofline, f.Table)
+		if !f.Met || f.Held.MAPE > f.Roofline.MAPE/4 || f.Held.N == 0 {
+			t.Errorf("%s: held %v, target %v", f.Operator, f.Held, f.Target)
+		}
+	}
+}
+
+func TestLayersAndReduceTargets(t *testing.T) {
+	data := shared(t)
+	layers, err := reportLayers(data, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range layers {
+		t.Logf("%s: %v, worst pair %.1f %%", l.GPU, l.Held, 100*l.Worst)
+		if !l.Met {
+			t.Errorf("%s: %v", l.GPU, l.Held)
+		}
+	}
+	reduce, err := fitReduce(data, "H100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range reduce {
+		if !f.Met {
+			t.Errorf("%s: %v", f.Operator, f.Held)
+		}
+	}
+	if len(layers) != 3 || len(reduce) != 3 {
+		t.Errorf("%d GPUs with layers and %d all-reduces, want 3 and 3", len(layers), len(reduce))
+	}
+}
+
+func TestStaticBatches(t *testing.T) {
+	steps, err := reportSteps(shared(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(steps) != 8 {
+		t.Errorf("%d set-ups, want 8", len(steps))
+	}
+	for _, s := range steps {
+		t.Logf("%s %s TP %d: prompts %v; decode %v", s.GPU, s.Model, s.TP, s.Prompt, s.Decode)
+		if s.Decode.MAPE > 0.065 { // one of eight is at the target of 6 %
+			t.Errorf("%s %s TP %d: decode steps %v", s.GPU, s.Model, s.TP, s.Decode)
+		}
+	}
+}
+
+// fixed is a device on which every step takes the same.
+type fixed float64
+
+func (f fixed) stepSeconds([]sim.Batch) float64 { return float64(f) }
+
+// engine writes a run of two requests and returns its replay on a fixed device.
+func engine(t *testing.T, settings string) *replay {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "meta.json"), settings)
+	var lines strings.Builder
+	for i, r := range []struct{ arrival, first, last float64 }{{0, 1, 3}, {0.5, 2, 4}} {
+		fmt.Fprintf(&lines, `{"request_id":"r%d","input_toks":32,"output_toks":3,"arrival_time":%v,"queued_ts":%v,"scheduled_ts":%v,"first_token_ts":%v,"last_token_ts":%v}`+"\n",
+			i, 100+r.arrival, 7+r.arrival, 7+r.arrival, 7+r.first, 7+r.last)
+	}
+	write(t, filepath.Join(dir, "requests.jsonl"), lines.String())
+	write(t, filepath.Join(dir, "timeseries.csv"), "t,prompt_throughput,gen_throughput,running,waiting,kv_cache_pct\n1,64,0,1,0,0\n2,0,2,2,0,0\n")
+	rec, err := readRecording(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &replay{rec: rec, device: fixed(1), scale: 1, blocks: 100, async: asynchronous(rec.meta)}
+}
+
+const settings = `{"model":"m","engine_kwargs":{"max_num_seqs":4,"max_num_batched_tokens":64%s}}`
+
+// Steps of a second. The second request arrives half-way through the first
+// one. An engine that plans ahead has planned the next by then.
+func TestReplay(t *testing.T) {
+	for _, c := range []struct {
+		async bool
+		want  []float64 // taken, first and last token of both
+	}{
+		{false, []float64{0, 1, 3, 1, 2, 4}},
+		{true, []float64{0, 1, 3, 1, 3, 5}},
+	} {
+		r := engine(t, fmt.Sprintf(settings, fmt.Sprintf(`,"async_scheduling":%t`, c.async)))
+		h, err := r.run()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []float64
+		for _, l := range h.requests {
+			got = append(got, l.taken, l.first, l.last)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("async %t: %v, want %v", c.async, got, c.want)
+		}
+		if h.makespan != c.want[5] || len(h.steps) != int(c.want[5]) {
+			t.Errorf("async %t: makespan %v in %d steps", c.async, h.makespan, len(h.steps))
+		}
+	}
+}
+
+func TestReplayAddsTheHost(t *testing.T) {
+	r := engine(t, fmt.Sprintf(settings, `,"async_scheduling":false`))
+	r.host = host{Step: 0.25, Sequence: 0.5}
+	r.scale = 2
+	h, err := r.run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One sequence in the first step: 2·1 + 0.25 + 0.5.
+	if got := h.requests[0].first; got != 2.75 {
+		t.Errorf("first token at %v, want 2.75", got)
+	}
+}
+
+// The figures of a run against itself: the real columns are those of the file.
+func TestCompare(t *testing.T) {
+	r := engine(t, fmt.Sprintf(settings, `,"async_scheduling":false`))
+	r.rec.peer = []peerRow{{Metric: "TTFT Mean", Real: 1250, Peer: 1300, Error: 0.04}}
+	h, err := r.run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	figures := compare(r.rec, h)
+	for _, c := range []struct {
+		metric          string
+		real, simulated float64
+	}{
+		{"TTFT Mean", 1250, 1000}, {"TPOT Mean", 1000, 1000}, {"Latency Mean", 3250, 3000}, {"makespan", 4, 4}, {"output throughput", 1.5, 1.5},
+	} {
+		found := false
+		for _, f := range figures {
+			if f.Metric == c.metric {
+				found = true
+				if math.Abs(f.Real-c.real) > 1e-9 || math.Abs(f.Simulated-c.simulated) > 1e-9 {
+					t.Errorf("%s is %v and %v, want %v and %v", c.metric, f.Real, f.Simulated, c.real, c.simulated)
+				}
+				if (f.Peer != nil) != (c.metric == "TTFT Mean") {
+					t.Errorf("%s has peer %v", c.metric, f.Peer)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("no %s", c.metric)
+		}
+	}
+	series := h.seriesOf(100, 1)
+	if len(series) != 4 || series[1].Running != 2 || series[0].OutputRate != 1 {
+		t.Errorf("series %+v", series)
+	}
+}
+
+// Lives of requests under a host that takes a millisecond a step give it back.
+func TestFitHost(t *testing.T) {
+	r := engine(t, fmt.Sprintf(settings, `,"async_scheduling":false`))
+	const real = 0.021
+	r.device = fixed(0.02)
+	for i := range r.rec.requests {
+		m := &r.rec.requests[i]
+		m.Last = m.First + 2*real
+		for range 2 { // copies, for there must be more samples than parameters
+			r.rec.requests = append(r.rec.requests, *m)
+		}
+	}
+	h, _, err := fitHost([]*replay{r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	past := *r
+	past.host = h
+	x, err := past.run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := (x.requests[0].last - x.requests[0].first) / 2; math.Abs(got-real) > 1e-4 {
+		t.Errorf("steps of %v s with host %+v, want %v", got, h, real)
+	}
+}
+
+func TestRecordingRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "meta.json"), fmt.Sprintf(settings, ""))
+	write(t, filepath.Join(dir, "requests.jsonl"), `{"request_id":"a","input_toks":3,"output_toks":1,"queued_ts":5,"scheduled_ts":4,"first_token_ts":6,"last_token_ts":6}`)
+	want := filepath.Join(dir, "requests.jsonl") + ":1: request a has 3 prompt and 1 output tokens, times 5, 4, 6, 6"
+	if _, err := readRecording(dir); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// A measured run, kernels alone: the pace of the engine within a tenth, and
+// everything that the report promises is in the JSON.
+func TestRecordedRun(t *testing.T) {
+	data := shared(t)
+	dir := filepath.Join(data, "runs", "rtx4090_llama31_8b")
+	this, r, err := prepare(options{data: data}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.simulate(this); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("pace %.3f, TTFT amplification %.2f", r.BarePace, r.Amplification)
+	if r.BarePace < 0.95 || r.BarePace > 1.05 || r.Blocks != 2588 || r.BlocksFrom != "recorded" || r.Preemptions == 0 || r.Amplification < 0.8 {
+		t.Errorf("pace %v, %d blocks %s, %d preemptions, amplification %v", r.BarePace, r.Blocks, r.BlocksFrom, r.Preemptions, r.Amplification)
+	}
+	text, err := json.Marshal(report{Runs: []*runReport{r}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"kv_blocks_from":"recorded"`, `"peer_error":`, `"series":[{"t":1,`, `"pace_without_host":`, `"ttft_amplification":`, `"energy_and_price_estimate":`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %s in the JSON", want)
+		}
+	}
+}
+
+func TestReportPrints(t *testing.T) {
+	var out strings.Builder
+	worth := 0.25
+	r := report{Kernels: []*fitted{{GPU: "G", Operator: "op", Held: costmodel.AccuracyOf([]float64{0.1, -0.1}), Cross: costmodel.AccuracyOf(nil),
+		Target: 0.05, Values: []coefficient{{Name: "floor", Unit: "s", Value: 2e-6, Error: 1e-7, AtBound: true, Without: &worth}}}}}
+	if err := printText(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"10.0 %", "missed", "floor 2e-06 ± 1e-07 s! (25.0 %)"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	if text, err := json.Marshal(r); err != nil || !strings.Contains(string(text), `"cross_validated":{"n":0,"mape":null`) {
+		t.Errorf("JSON %s, %v", text, err)
+	}
+}
+
+func TestPlots(t *testing.T) {
+	dir := t.TempDir()
+	r := engine(t, fmt.Sprintf(settings, ""))
+	h, err := r.run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := report{Kernels: []*fitted{{GPU: "G", Operator: "op", points: []point{{1e-3, 2e-3}, {2e-3, 2e-3}}}},
+		Runs: []*runReport{{Run: "two requests", rec: r.rec, Sampled: h.seriesOf(100, 1)}}}
+	if err := plotAll(dir, all); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kernel-G-op.png", "run-two-requests-running.png", "run-two-requests-KV.png"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() < 1000 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

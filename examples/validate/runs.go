@@ -1,0 +1,302 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"gonum.org/v1/gonum/stat"
+
+	"servesim/costmodel"
+)
+
+// runReport is one recorded run beside its simulation.
+type runReport struct {
+	Run    string `json:"run"`
+	Model  string `json:"model"`
+	GPU    string `json:"gpu"`
+	Device string `json:"device_time"` // where the kernels' time comes from
+	TP     int    `json:"tensor_parallel"`
+	Ranks  int    `json:"data_parallel"`
+
+	Blocks     int    `json:"kv_blocks"`
+	BlocksFrom string `json:"kv_blocks_from"` // "recorded" or the capacity helper
+
+	// Host is fitted on the other runs, HostFrom, and Residual on this one:
+	// what a step takes beyond its kernels here.
+	Host     host   `json:"host"`
+	HostFrom string `json:"host_from"`
+	// LeftOut are other runs that the data does not suffice for, and why.
+	LeftOut  []string           `json:"host_left_out,omitempty"`
+	HostFit  costmodel.Accuracy `json:"host_fit"`
+	Residual host               `json:"residual_per_step"`
+
+	Steps       int      `json:"steps"`
+	Preemptions int      `json:"preemptions"`
+	Figures     []figure `json:"figures"`
+	Bare        []figure `json:"figures_without_host"`
+	// Pace is the real over the simulated makespan.
+	Pace     float64 `json:"pace"`
+	BarePace float64 `json:"pace_without_host"`
+	// Amplification is the change of mean TTFT, in per cent, when the model
+	// is one per cent slower.
+	Amplification float64      `json:"ttft_amplification"`
+	Checks        []check      `json:"checks"`
+	Series        seriesErrors `json:"series_mean_errors"`
+	Sampled       []sampled    `json:"series"`
+	// Estimate is of energy and price, from the catalogue.
+	Estimate string `json:"energy_and_price_estimate,omitempty"`
+
+	rec *recording
+}
+
+// check is a target and whether it is met.
+type check struct {
+	Metric string  `json:"metric"`
+	Error  float64 `json:"error"`
+	Limit  float64 `json:"limit"`
+	Met    bool    `json:"met"`
+}
+
+// options are those of the command line.
+type options struct {
+	data, run, gpu, model, plot string
+	tp                          int
+	json, worth                 bool
+}
+
+// reportRuns replays dir, or every run of the data. A host term is fitted on
+// the other folders beside a run.
+func reportRuns(o options) ([]*runReport, error) {
+	known := map[string]*replay{}
+	var dirs []string
+	if o.run != "" {
+		dirs = []string{filepath.Clean(o.run)}
+	} else {
+		dirs = runFolders(filepath.Join(o.data, "runs"))
+	}
+	var list []*runReport
+	for _, dir := range dirs {
+		r, err := reportRun(o, dir, known)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// runFolders returns the folders in dir that hold a run.
+func runFolders(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, e := range entries {
+		if _, err := os.Stat(filepath.Join(dir, e.Name(), "meta.json")); err == nil {
+			list = append(list, filepath.Join(dir, e.Name()))
+		}
+	}
+	return list
+}
+
+func reportRun(o options, dir string, known map[string]*replay) (*runReport, error) {
+	this, report, err := prepare(o, dir)
+	if err != nil {
+		return nil, err
+	}
+	if o.run == "" {
+		known[dir] = this
+	}
+	var others []*replay
+	folders := append(runFolders(filepath.Dir(dir)), runFolders(filepath.Join(o.data, "runs"))...)
+	seen := map[string]bool{filepath.Base(dir): true}
+	for _, f := range folders {
+		if seen[filepath.Base(f)] {
+			continue
+		}
+		seen[filepath.Base(f)] = true
+		if known[f] == nil {
+			r, _, err := prepare(options{data: o.data}, f)
+			if err != nil {
+				report.LeftOut = append(report.LeftOut, fmt.Sprintf("%s: %v", filepath.Base(f), err))
+				continue
+			}
+			known[f] = r
+		}
+		others = append(others, known[f])
+	}
+	if len(others) > 0 {
+		h, c, err := fitHost(others)
+		if err != nil {
+			return nil, err
+		}
+		report.Host, report.HostFrom, report.HostFit = h, names(others), c.Fitted
+	} else {
+		report.HostFrom = "no other run: none"
+	}
+	if report.Residual, _, err = fitHost([]*replay{this}); err != nil {
+		return nil, err
+	}
+	return report, report.simulate(this)
+}
+
+// simulate fills in what needs runs: with the host term, without it, and one
+// per cent slower.
+func (r *runReport) simulate(this *replay) error {
+	bare, err := this.run()
+	if err != nil {
+		return err
+	}
+	with := *this
+	with.host = r.Host
+	h, err := with.run()
+	if err != nil {
+		return err
+	}
+	slower := with
+	slower.scale = 1.01
+	slower.host.Step, slower.host.Sequence = 1.01*r.Host.Step, 1.01*r.Host.Sequence
+	s, err := slower.run()
+	if err != nil {
+		return err
+	}
+	rec := this.rec
+	r.Steps, r.Preemptions = len(h.steps), h.preemptions
+	r.Figures, r.Bare = compare(rec, h), compare(rec, bare)
+	r.Pace, r.BarePace = rec.makespan()/h.makespan, rec.makespan()/bare.makespan
+	ttft, slow := stat.Mean(h.latencies(rec).ttft, nil), stat.Mean(s.latencies(rec).ttft, nil)
+	r.Amplification = 100 * (slow/ttft - 1)
+	r.Sampled = h.seriesOf(this.blocks, r.Ranks)
+	r.Series = rec.seriesErrors(r.Sampled)
+	r.judge()
+	return nil
+}
+
+// judge compares with the targets: 5 % on pace, TPOT and latency at mean, p50
+// and p90, and on TTFT 5 % times the amplification if that is above one.
+func (r *runReport) judge() {
+	const limit = 0.05
+	add := func(metric string, e, limit float64) {
+		r.Checks = append(r.Checks, check{metric, e, limit, math.Abs(e) <= limit})
+	}
+	add("pace", r.Pace-1, limit)
+	for _, f := range r.Figures {
+		switch {
+		case slices.Contains([]string{"TPOT Mean", "TPOT Median", "TPOT P90", "Latency Mean", "Latency Median", "Latency P90"}, f.Metric):
+			add(f.Metric, f.Error, limit)
+		case slices.Contains([]string{"TTFT Mean", "TTFT Median", "TTFT P90"}, f.Metric):
+			add(f.Metric, f.Error, limit*max(1, r.Amplification))
+		}
+	}
+}
+
+// prepare reads a run and what is needed to simulate it.
+func prepare(o options, dir string) (*replay, *runReport, error) {
+	rec, err := readRecording(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	tp := max(1, rec.meta.Engine.TensorParallel)
+	if o.tp > 0 {
+		tp = o.tp
+	}
+	ranks := max(1, rec.meta.Engine.DataParallel)
+	gpuName := rec.meta.Hardware.Device + " " + rec.name
+	if o.gpu != "" {
+		gpuName = o.gpu
+	}
+	modelName := rec.meta.Model
+	m, err := modelFor(o, modelName)
+	if err != nil {
+		return nil, nil, err
+	}
+	g, gpuErr := gpuOf(gpuName)
+	r := &replay{rec: rec, scale: 1, async: asynchronous(rec.meta), prefixes: caching(rec.meta)}
+	report := &runReport{Run: rec.name, Model: m.Name, GPU: g.Name, TP: tp, Ranks: ranks, rec: rec}
+	s, err := newStack(o.data, g, gpuName, m, modelName, tp, ranks)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case s != nil:
+		r.device, report.Device = s, "layers/"+s.source
+	case gpuErr != nil:
+		return nil, nil, gpuErr
+	default:
+		k, err := newKernelStack(o.data, g, m, tp, ranks)
+		if err != nil {
+			return nil, nil, err
+		}
+		r.device, report.Device = k, k.source
+	}
+	if r.blocks, report.BlocksFrom, err = kvBlocks(rec, m, g, gpuErr, tp, ranks); err != nil {
+		return nil, nil, err
+	}
+	report.Blocks = r.blocks
+	if gpuErr == nil {
+		report.Estimate = g.EstimateRun(tp*ranks, time.Duration(rec.makespan()*float64(time.Second))).String()
+	}
+	return r, report, nil
+}
+
+// modelFor takes the model from the command line, or from what the run says.
+func modelFor(o options, name string) (costmodel.Model, error) {
+	if o.model != "" {
+		return modelOf(o.model)
+	}
+	return modelOf(name)
+}
+
+// asynchronous and caching read settings that recordings do not always have;
+// both are on by default in the recorded versions.
+func asynchronous(m meta) bool {
+	switch {
+	case m.Scheduler.Async != nil:
+		return *m.Scheduler.Async
+	case m.Engine.AsyncSchedule != nil:
+		return *m.Engine.AsyncSchedule
+	}
+	return true
+}
+
+func caching(m meta) bool {
+	switch {
+	case m.KV.PrefixCaching != nil:
+		return *m.KV.PrefixCaching
+	case m.Engine.PrefixCaching != nil:
+		return *m.Engine.PrefixCaching
+	}
+	return true
+}
+
+// kvBlocks returns the recorded number of blocks, or what the capacity helper
+// makes of the settings.
+func kvBlocks(rec *recording, m costmodel.Model, g costmodel.GPU, gpuErr error, tp, ranks int) (blocks int, from string, err error) {
+	if n := rec.meta.KV.Blocks; n > 0 {
+		if size := rec.meta.KV.BlockSize; size != blockTokens {
+			return 0, "", fmt.Errorf("meta.json: block_size is %d, only %d is simulated", size, blockTokens)
+		}
+		return n, "recorded", nil
+	}
+	from = "capacity helper"
+	if memory := rec.meta.Hardware.Memory; memory > 0 {
+		if gpuErr != nil { // the helper needs nothing else of a GPU
+			g = costmodel.GPU{Name: rec.meta.Hardware.Device, Rate: 1, Bandwidth: 1, Link: 1}
+		}
+		g.Memory, from = memory, "capacity helper, recorded memory"
+	} else if gpuErr != nil {
+		return 0, "", gpuErr
+	}
+	s := costmodel.Setup{Model: m, GPU: g, TensorParallel: tp}
+	if m.MoE.Layers > 0 && rec.meta.Engine.ExpertParallel {
+		s.DataParallel, s.ExpertParallel = ranks, ranks*tp
+	}
+	c, err := s.KVCapacity(costmodel.KVBudget{Utilisation: rec.meta.KV.Utilisation, BlockTokens: blockTokens,
+		BatchTokens: rec.meta.Engine.MaxBatchTokens, Sequences: rec.meta.Engine.MaxSeqs})
+	return c.Blocks, from, err
+}
