@@ -159,7 +159,7 @@ func TestPulledRequestsOvertakeInTurn(t *testing.T) {
 // ends.
 func TestPulledRequestThatCannotGrow(t *testing.T) {
 	for side, want := range map[sim.FirstTokenSide][]string{
-		sim.FirstFromPrefill: {"pull 1.00", "reject 1.20 out_of_kv"},
+		sim.FirstFromPrefill: {"reject 1.00 out_of_kv"}, // its first token leaves no room for the second
 		sim.FirstFromDecode:  {"pull 1.00", "admit 1.20", "preempt 2.20", "reject 2.20 out_of_kv"},
 	} {
 		d := scheduler.Disaggregated{Prefill: 1, Decode: 1, PrefillReplica: small(100), DecodeReplica: small(5), Link: tiny, FirstToken: side}
