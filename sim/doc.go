@@ -30,7 +30,8 @@
 // flight.go several steps in flight, window.go slow times. link.go says what a
 // disaggregated deployment is; handoff.go moves requests between its replicas,
 // transfer.go their blocks, network.go the bytes. role.go changes roles, group.go
-// lets replicas step together.
+// lets replicas step together. ledger.go says where the time of a request goes,
+// path.go what its client adds.
 //
 // # The rules of time
 //
