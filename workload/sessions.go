@@ -93,7 +93,7 @@ func (s Sessions) Validate() error {
 		}
 	}
 	if s.Fresh && s.System > 0 {
-		return errors.New("Sessions.System is set with Fresh")
+		return fmt.Errorf("Sessions.System is %d with Fresh", s.System)
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func TestSessionErrors(t *testing.T) {
 		{"workload: Sessions.Turns: Count is 0, want at least 1", func(s *workload.Sessions) { s.Turns = workload.Count(0) }},
 		{"workload: Sessions.Think: After is -1ns, want at least 0", func(s *workload.Sessions) { s.Think = workload.After(-1) }},
 		{"workload: Sessions.Source is 32768, want from 0 to 32767", func(s *workload.Sessions) { s.Source = 1 << 15 }},
-		{"workload: Sessions.System is set with Fresh", func(s *workload.Sessions) { s.Fresh = true }},
+		{"workload: Sessions.System is 100 with Fresh", func(s *workload.Sessions) { s.Fresh = true }},
 	} {
 		s := conversation()
 		tt.change(&s)
