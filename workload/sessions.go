@@ -93,7 +93,7 @@ func (s Sessions) Validate() error {
 		}
 	}
 	if s.Fresh && s.System > 0 {
-		return fmt.Errorf("Sessions.System is %d with Fresh", s.System)
+		return fmt.Errorf("%s is %d with Fresh", "Sessions.System", s.System)
 	}
 	return nil
 }
