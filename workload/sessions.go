@@ -89,11 +89,11 @@ func (s Sessions) Validate() error {
 		{"Groups", s.Groups, math.MaxInt32}, {"MaxContext", s.MaxContext, maxTokens}, {"PrefixBlock", s.PrefixBlock, maxTokens},
 	} {
 		if f.value < 0 || f.value > f.most {
-			return fmt.Errorf("Sessions.%s is %d, want from 0 to %d", f.name, f.value, f.most)
+			return fmt.Errorf("%s is %d, want from 0 to %d", "Sessions."+f.name, f.value, f.most)
 		}
 	}
 	if s.Fresh && s.System > 0 {
-		return fmt.Errorf("%s is %d with Fresh", "Sessions.System", s.System)
+		return fmt.Errorf("Sessions.System is %d with Fresh", s.System)
 	}
 	return nil
 }
