@@ -90,17 +90,46 @@ func TestWithoutShowsWhatAParameterIsWorth(t *testing.T) {
 	}
 }
 
-// A wild sample among many does not move the fit.
-func TestFitWithstandsAWildSample(t *testing.T) {
+// Wild samples among many do not move the fit.
+func TestFitWithstandsWildSamples(t *testing.T) {
 	g := costmodel.GPU{Rate: 1e15, Bandwidth: 2e12}
 	samples := kernels(0)
-	samples[60].Seconds *= 50
+	for i := 11; i < len(samples); i += 24 { // the largest products of every second group
+		samples[i].Seconds *= 50
+	}
 	c, err := costmodel.Fit(costmodel.KernelForm(g), samples, given)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if k := c.Coefficients[1]; math.Abs(k.Value/0.7-1) > 0.05 {
 		t.Errorf("compute is %v, want 0.7", k.Value)
+	}
+}
+
+// Five groups that disagree about a slope: each is predicted from the four
+// others, and the error of the slope is that of a mean of five.
+func TestGroupsAreOneWitnessEach(t *testing.T) {
+	form := costmodel.Form{Name: "slope", Inputs: []string{"x"},
+		Parameters: []costmodel.Parameter{{Name: "slope", Start: 1, Low: 0.1, High: 10}},
+		Seconds:    func(p, x []float64) float64 { return p[0] * x[0] }}
+	var samples []costmodel.Sample
+	for g, slope := range []float64{0.96, 0.98, 1, 1.02, 1.04} {
+		for x := 1.0; x <= 20; x++ {
+			samples = append(samples, costmodel.Sample{Group: fmt.Sprint(g), Inputs: []float64{x}, Seconds: slope * x})
+		}
+	}
+	c, err := costmodel.Fit(form, samples, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The standard deviation of the slopes is 0.0316; over √5 it is 0.0141.
+	if k := c.Coefficients[0]; math.Abs(k.Value-1) > 0.005 || math.Abs(k.Error-0.0141) > 0.005 {
+		t.Errorf("slope %v ± %v, want 1 ± 0.014", k.Value, k.Error)
+	}
+	// A group is 5/4 as far from the mean of the others as from that of all:
+	// 5/4 of 0.024.
+	if a := c.CrossValidated; a.N != len(samples) || math.Abs(a.MAPE-0.03) > 0.003 {
+		t.Errorf("cross-validated %v, want 3 %%", a)
 	}
 }
 
