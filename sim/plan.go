@@ -53,6 +53,12 @@ type change struct {
 	kind   Kind
 	s      *Sequence
 	reason string
+
+	// Of an admission or preemption, at its time: s may be evicted in the same
+	// pass.
+	preempted int32
+	cached    int
+	pulled    bool
 }
 
 // passMarks is what the pass with this number did to a sequence.
@@ -145,8 +151,8 @@ func (p *Plan) Add(s *Sequence, tokens int) bool {
 		return p.refuse(RefusedMemory)
 	}
 	if waiting {
-		p.admit(s)
-		s.computed, s.cached = have, have
+		p.admit(s, have)
+		s.computed = have
 	}
 	p.room -= tokens
 	p.mark(s, tokens, need, len(p.adds))
@@ -260,7 +266,7 @@ func (p *Plan) Preempt(s *Sequence) {
 		s.preempted++
 		s.evictions++
 		st.hub.preempted(st, s, lost)
-		p.changes = append(p.changes, change{kind: Preempt, s: s})
+		p.changes = append(p.changes, change{kind: Preempt, s: s, preempted: s.preempted})
 	}
 	if st.hopeless(s) {
 		p.changes = append(p.changes, change{kind: Reject, s: s, reason: RejectOutOfKV})
@@ -362,11 +368,13 @@ func (p *Plan) mark(s *Sequence, tokens, blocks, index int) {
 	s.pass.added, s.pass.tokens, s.pass.blocks, s.pass.index = p.number, tokens, blocks, index
 }
 
-// admit moves s from the queue to the running sequences.
-func (p *Plan) admit(s *Sequence) {
+// admit moves s, which has so many positions already, from the queue to the
+// running sequences.
+func (p *Plan) admit(s *Sequence, cached int) {
 	p.st.dequeue(s)
+	s.cached = cached
 	s.pass.admitted, s.pass.from, s.pass.change = p.number, s.state, len(p.changes)
-	p.changes = append(p.changes, change{kind: Admit, s: s})
+	p.changes = append(p.changes, change{kind: Admit, s: s, preempted: s.preempted, cached: cached, pulled: s.pulled})
 	s.state = Running
 	p.st.run(s)
 }

@@ -137,27 +137,30 @@ func (st *Stepper) announce() (changed bool) {
 		case c.kind == Reject:
 			st.hub.end(c.s, Reject, c.reason)
 		default:
-			st.announceChange(c.kind, c.s, c.reason)
+			st.announceChange(c)
 		}
 	}
 	return changed
 }
 
 // announceChange emits an admission or a preemption.
-func (st *Stepper) announceChange(kind Kind, s *Sequence, reason string) {
-	e := Event{Reason: reason}
-	if kind == Admit {
-		e.Cached = int32(s.cached)
+func (st *Stepper) announceChange(c change) {
+	s, e := c.s, Event{Reason: c.reason}
+	if c.kind == Admit {
+		e.Cached = int32(c.cached)
 		if s.timeline.Admitted == NoTime {
 			s.timeline.Admitted = st.hub.now
-			if !s.pulled {
-				st.hub.result.PrefixHits += int64(s.cached)
+			if !c.pulled {
+				st.hub.result.PrefixHits += int64(c.cached)
 			}
 		}
-		st.settleIn(s)
+		if s.state != Ended {
+			st.settleIn(s)
+		}
 	}
 	if len(st.hub.observers) > 0 {
-		st.hub.describe(&e, kind, s)
+		st.hub.describe(&e, c.kind, s)
+		e.Preemptions = c.preempted
 		st.hub.emit(&e)
 	}
 }

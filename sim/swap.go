@@ -32,7 +32,7 @@ func (p *Plan) Swap(s *Sequence) bool {
 	s.evictions++
 	p.swapOut += blocks
 	st.hub.preempted(st, s, 0)
-	p.changes = append(p.changes, change{kind: Preempt, s: s, reason: PreemptSwap})
+	p.changes = append(p.changes, change{kind: Preempt, s: s, reason: PreemptSwap, preempted: s.preempted})
 	st.enqueue(s, false)
 	return true
 }
@@ -52,10 +52,10 @@ func (p *Plan) SwapIn(s *Sequence) bool {
 	case !st.memory.Take(s.hostBlocks):
 		return p.refuse(RefusedMemory)
 	}
-	p.admit(s)
+	p.admit(s, s.computed)
 	st.host.Give(s.hostBlocks)
 	p.swapIn += s.hostBlocks
-	s.blocks, s.hostBlocks, s.cached = s.hostBlocks, 0, s.computed
+	s.blocks, s.hostBlocks = s.hostBlocks, 0
 	if s.Pending() > 1 {
 		st.prefilling.pushBack(s)
 		st.load.PendingPrompt += s.Pending()
