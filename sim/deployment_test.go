@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"servesim/scheduler"
 	"servesim/sim"
 	"servesim/sim/kv"
 )
@@ -144,6 +145,77 @@ func TestSwapInThePassOfTheAdmission(t *testing.T) {
 		if n := res.PrefillTokens + res.DecodePositions; n != int64(20*tt.replicas+2-13) {
 			t.Errorf("%s: %d positions", tt.name, n)
 		}
+	}
+}
+
+// An admission says what it was, also if its pass goes on to evict the request.
+func TestAdmissionOfAVictim(t *testing.T) {
+	for _, how := range []string{"preempt", "swap"} {
+		done := false
+		cfg := split(1, 1, sim.Link{}, func(r *sim.Replica) {
+			if r.Role != sim.RoleDecode {
+				return
+			}
+			r.KVBlocks, r.HostBlocks = 10, 10
+			r.Scheduler = sim.SchedulerFunc(func(v sim.View, p *sim.Plan) {
+				greedy{func(p *sim.Plan, s *sim.Sequence) { p.Pull(s) }}.Schedule(v, p)
+				for s := range v.Swapped.All() {
+					p.SwapIn(s)
+					p.Add(s, s.Pending())
+				}
+				if s := v.Running.First(); s != nil && !done {
+					if done = true; how == "swap" {
+						p.Swap(s)
+					} else {
+						p.Preempt(s)
+					}
+				}
+			})
+		})
+		var kept keeper
+		cfg.Observers = []sim.Observer{&kept}
+		tokens(t, cfg, []sim.Request{{ID: 1, Prompt: 20, Output: 3}})
+		type line struct {
+			Kind        sim.Kind
+			Cached      int32
+			Preemptions int32
+		}
+		var got []line
+		for _, e := range kept.of(sim.Admit, sim.Preempt) {
+			if e.Replica == 1 {
+				got = append(got, line{e.Kind, e.Cached, e.Preemptions})
+			}
+		}
+		want := []line{{sim.Admit, 20, 0}, {sim.Preempt, 0, 1}, {sim.Admit, 0, 1}}
+		if how == "swap" {
+			want[2].Cached = 20
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: admissions and evictions (-want +got):\n%s", how, d)
+		}
+	}
+}
+
+// What a transfer brings does not depend on what the source finds of the prompt
+// meanwhile.
+func TestEarlyPullOfAVictim(t *testing.T) {
+	passes := 0
+	cfg := split(1, 1, sim.Link{Layers: 2}, func(r *sim.Replica) {
+		if r.Role == sim.RoleDecode {
+			return
+		}
+		r.MaxBatchTokens = 10
+		r.Store = sim.StoreFunc(func(sim.Query, int) int { return 13 })
+		r.Scheduler = sim.SchedulerFunc(func(v sim.View, p *sim.Plan) {
+			if passes++; passes == 2 {
+				p.Preempt(v.Running.First())
+			}
+			scheduler.ChunkedPrefill{}.Schedule(v, p)
+		})
+	})
+	_, log, res := tokens(t, cfg, []sim.Request{{ID: 1, Prompt: 40, Output: 3}})
+	if res.Transferred != 40 || res.Preemptions != 1 || res.PrefixHits != 13 {
+		t.Errorf("%+v\n%s", res, strings.Join(log, "\n"))
 	}
 }
 

@@ -66,9 +66,9 @@ func (n *network) init(e *engine) {
 // start begins the transfer of s to a replica that has taken the blocks for it.
 func (n *network) start(s *Sequence, to *Stepper) {
 	now := n.e.now
-	f := &flow{s: s, to: to.index, opens: now.Add(n.link.Latency), hit: s.cached}
+	f := &flow{s: s, to: to.index, opens: now.Add(n.link.Latency), hit: s.hit}
 	block := to.limits.BlockTokens
-	f.bytes = float64(to.memory.Blocks(s.coming())-s.cached/block) * float64(block) * float64(n.link.TokenBytes)
+	f.bytes = float64(to.memory.Blocks(s.coming())-s.hit/block) * float64(block) * float64(n.link.TokenBytes)
 	n.advance()
 	n.flows = append(n.flows, f)
 	s.flow = f

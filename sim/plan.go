@@ -56,6 +56,7 @@ type change struct {
 	reason    string
 	cached    int
 	preempted int32
+	pulled    bool
 }
 
 // passMarks is what the pass with this number did to a sequence.
@@ -389,7 +390,7 @@ func (p *Plan) mark(s *Sequence, tokens, blocks, index int) {
 func (p *Plan) admit(s *Sequence, cached int) {
 	p.st.dequeue(s)
 	s.pass.admitted, s.pass.from, s.pass.change = p.number, s.state, len(p.changes)
-	p.changes = append(p.changes, change{kind: Admit, s: s, cached: cached, preempted: s.preempted})
+	p.changes = append(p.changes, change{kind: Admit, s: s, cached: cached, preempted: s.preempted, pulled: s.pulled})
 	s.state, s.cached = Running, cached
 	p.st.run(s)
 }

@@ -163,11 +163,13 @@ func (st *Stepper) announceChange(c change) {
 	if c.kind == Admit {
 		if s.timeline.Admitted == NoTime {
 			s.timeline.Admitted = st.hub.now
-			if !s.pulled {
+			if !c.pulled {
 				st.hub.result.PrefixHits += int64(c.cached)
 			}
 		}
-		st.settleIn(s)
+		if s.state != Ended {
+			st.settleIn(s)
+		}
 	}
 	if len(st.hub.observers) > 0 {
 		st.hub.describe(&e, c.kind, s)

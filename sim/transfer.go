@@ -15,6 +15,7 @@ type transferred struct {
 	pulled bool     // its KV came by a transfer, and it has not run since
 	keep   bool     // its blocks outlive it, until Stepper.Sent
 	asked  Time     // instant of the Pull
+	hit    int      // positions that the prefix cache had then
 }
 
 // account is KV blocks of a replica that belong to no sequence in its lists: a
@@ -93,7 +94,7 @@ func (p *Plan) Pull(s *Sequence) bool {
 		s.state = Pulling
 		st.place(s)
 	}
-	s.cached = hit
+	s.hit = hit
 	p.pulls = append(p.pulls, s)
 	return true
 }
@@ -139,7 +140,7 @@ func (st *Stepper) startPulls() {
 			st.turnTo(s, phaseWire)
 		}
 		if len(st.hub.observers) > 0 {
-			e := Event{Cached: int32(s.cached), Tokens: int32(s.coming() - s.cached)}
+			e := Event{Cached: int32(s.hit), Tokens: int32(s.coming() - s.hit)}
 			st.hub.describe(&e, Pull, s)
 			e.Replica = st.index
 			st.hub.emit(&e)
@@ -155,7 +156,7 @@ func (st *Stepper) startPulls() {
 func (st *Stepper) received(s *Sequence) {
 	h := st.hub
 	n := s.req.Prompt + s.generated
-	moved := s.remote - s.cached
+	moved := s.remote - s.hit
 	h.result.Transfers++
 	h.result.Transferred += int64(moved)
 	st.dequeue(s)

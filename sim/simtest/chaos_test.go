@@ -78,16 +78,12 @@ func underChaos(t *testing.T, s simtest.Scenario, f *features) {
 		return &simtest.Chaos{Seed: s.Seed<<8 + replicas}
 	})
 	laws := &simtest.Laws{Config: cfg}
-	if s.Deployments {
-		cfg.Check = true
-	} else {
-		cfg.Observers = []sim.Observer{laws}
-	}
+	cfg.Observers = []sim.Observer{laws}
 	if s.Seed < simtest.Scenarios {
 		cfg.Observers = append(cfg.Observers, f)
 	}
 	res, err := sim.Run(context.Background(), cfg, s.Requests())
-	if err == nil && !s.Deployments {
+	if err == nil {
 		err = laws.Check(res)
 	}
 	if err != nil {

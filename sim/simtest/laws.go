@@ -13,12 +13,16 @@ import (
 //
 //   - Time never goes back, and the end of the run comes once and last.
 //   - A request lives in order: arrive, queue, admit, prefill end, first
-//     token, finish. It is preempted only while it runs and admitted only
-//     while it waits, it may be rejected or aborted at any place, and it ends
+//     token, finish, and between replicas handoff, pull, pulled. It is in the
+//     lists of one replica at a time. It is preempted only while it runs and
+//     admitted only while it waits, it may be aborted at any place, and it ends
 //     once. Identity and timeline stay what earlier events said.
-//   - Steps of a replica are numbered without holes and do not overlap. They
-//     hold work, within the limits of the replica, and the counts of running
-//     and waiting sequences are those that the events give.
+//   - Nothing is dropped: the front door and the end of a prompt turn a request
+//     away for reasons that hold, and nobody else does but a scheduler.
+//   - Steps of a replica are numbered without holes. No more overlap than it has
+//     in flight, and those of a group are one. They hold work, within the limits
+//     of the replica, and the counts of running and waiting sequences are those
+//     that the events give.
 //   - Tokens are conserved: a step's first tokens and gaps are its tokens, a
 //     gap starts where a token of its class ended, and over the run they are
 //     the tokens and late gaps of the requests. Of several tokens that a step
@@ -28,21 +32,29 @@ import (
 //     once, behind the context that it has by then, and nothing else but
 //     drafts that are rejected. What the prefix cache has at an admission is
 //     not computed; it ends before the last position, which always is. Hits of
-//     a first admission, and no others, are the Result's.
+//     a first admission, and no others, are the Result's. What was transferred
+//     or swapped out comes back as it was.
+//   - A transfer brings the prompt but what the destination had of it, no faster
+//     than the link carries it beside the others, and alone just as fast.
+//   - A closed replica takes nothing but what was on its way there. It opens
+//     when all of it has left, and the cost of the switch later.
 //
 // KV blocks are seen only while a step runs: then the blocks in use hold at
-// least the tokens of the batch; with a prefix cache, what sequences may share
-// counts once. That every block is free in the end is not in the events;
-// sim.Config.Check looks at it.
+// least the tokens of the batch, what was handed over and has not arrived, and
+// what was taken for transfers and does not run yet; with a prefix cache, what
+// sequences may share counts once. That every block is free in the end is not
+// in the events; sim.Config.Check looks at it. Of a replica with several steps
+// in flight, positions are known over the run only, not by step.
 //
-// Laws knows neither roles and transfers nor host memory, and a [sim.Stepper]
-// driven by hand may break the laws about arrivals and tokens.
+// A [sim.Stepper] driven by hand may break the laws about arrivals, tokens and
+// transfers.
 //
-// The zero value checks everything but limits and gap targets. Memory grows
-// with the requests in flight, not with the length of the run.
+// The zero value checks everything but limits, roles, links and gap targets, and
+// takes it that one step is in flight. Memory grows with the requests in flight,
+// not with the length of the run.
 type Laws struct {
-	// Config gives limits, classes and horizon. Only Replicas, Classes and
-	// Until are read.
+	// Config gives limits, roles, the link, classes and horizon. No policy in
+	// it is called.
 	Config sim.Config
 	// Keep is how many violations are kept word for word; 0 means 10.
 	Keep int
@@ -67,7 +79,11 @@ type Laws struct {
 	// Draft positions checked, by steps; of them, those that may be of a
 	// request that had ended.
 	checked, orphaned int64
+	// Samples of replicas with several steps in flight that gave no token.
+	unsampled int64
 
+	wires      wires
+	groups     map[int]span
 	rejectedAt sim.Time   // when the latest rejection was
 	times      []sim.Time // scratch
 }
@@ -85,8 +101,10 @@ func (l *Laws) Observe(e sim.Event) {
 	switch e.Kind {
 	case sim.Arrive:
 		l.arrive(&e)
-	case sim.Queue, sim.Admit, sim.PrefillEnd, sim.FirstToken, sim.Preempt, sim.Finish, sim.Reject, sim.Abort:
+	case sim.Queue, sim.Admit, sim.PrefillEnd, sim.FirstToken, sim.Handoff, sim.Pull, sim.Pulled, sim.Preempt, sim.Finish, sim.Reject, sim.Abort:
 		l.request(&e)
+	case sim.Drain, sim.Open:
+		l.role(&e)
 	case sim.StepEnd:
 		l.step(&e)
 	case sim.End:
@@ -150,6 +168,9 @@ func (l *Laws) Check(res sim.Result) error {
 		{"DecodePositions", res.DecodePositions, c.DecodePositions},
 		{"Accepted", res.Accepted, c.Accepted},
 		{"PrefixHits", res.PrefixHits, c.PrefixHits},
+		{"Transfers", res.Transfers, c.Transfers},
+		{"Transferred", res.Transferred, c.Transferred},
+		{"Switches", res.Switches, c.Switches},
 		{"End", int64(res.End), int64(l.now)},
 	} {
 		if f.result != f.sum {
@@ -159,20 +180,27 @@ func (l *Laws) Check(res sim.Result) error {
 	if least := l.checked - l.orphaned; res.Drafted < least || res.Drafted > l.checked {
 		errs = append(errs, fmt.Errorf("simtest: Result.Drafted is %d, the events give %d to %d", res.Drafted, least, l.checked))
 	}
+	if res.Surplus < 0 || res.Surplus > l.unsampled {
+		errs = append(errs, fmt.Errorf("simtest: Result.Surplus is %d, the events give 0 to %d", res.Surplus, l.unsampled))
+	}
 	errs = append(errs, l.checkWork(res))
 	return errors.Join(errs...)
 }
 
 // checkWork compares the positions that steps computed, but for rejected
-// drafts, with those that requests needed and those that the result says were
-// computed again.
+// drafts and surplus ones, with those that requests needed and those that the
+// result says were computed again.
 func (l *Laws) checkWork(res sim.Result) error {
 	if res.Recompute < l.evicted.lo || res.Recompute > l.evicted.hi {
 		return fmt.Errorf("simtest: Result.Recompute is %d, the events give %d to %d", res.Recompute, l.evicted.lo, l.evicted.hi)
 	}
 	r := res.Recompute - l.evictedFound
-	done := l.counts.PrefillTokens + l.counts.DecodePositions - (l.checked - l.counts.Accepted) - r
-	if done < l.kept.lo || done > l.kept.hi && len(l.lives) == 0 {
+	done := l.counts.PrefillTokens + l.counts.DecodePositions - (l.checked - l.counts.Accepted) - r - res.Surplus
+	least := l.kept.lo
+	if l.Config.Until > 0 && l.flights() {
+		least = 0 // Recompute has what steps were computing that the horizon cut
+	}
+	if done < least || done > l.kept.hi && len(l.lives) == 0 {
 		return fmt.Errorf("simtest: steps computed %d positions, Result.Recompute included; with it requests needed %d to %d", done+r, l.kept.lo+r, l.kept.hi+r)
 	}
 	return nil

@@ -193,7 +193,7 @@ func TestEachLawCanBeBroken(t *testing.T) {
 		// Steps.
 		{func(s *script) { s.on("30 r0 step 2").Step = 3 }, "step 2 of the replica has number 3"},
 		{func(s *script) { s.on("30 r0 step 2").Took = 0 }, "the step took 0 ns"},
-		{func(s *script) { s.on("30 r0 step 2").Took = 21 }, "the step began at 9 ns, the one before it ended at 10 ns"},
+		{func(s *script) { s.on("30 r0 step 2").Took = 21 }, "the step began at 9 ns, 1 before it one ended at 10 ns"},
 		{func(s *script) { s.on("30 r0 step 2").Replica = 1 }, "a step of replica 1 of 1"},
 		{func(s *script) { s.on("30 r0 step 2").Replica = -1 }, "a step of replica -1 of 1"},
 		{func(s *script) { s.on("40 r0 step 3").Took = 9 }, "admissions at 30 ns for a step that began at 31 ns"},

@@ -12,12 +12,17 @@ type ledger struct {
 	books []*book // by class
 	alive int     // requests that the end of the run finds here
 
-	// stored bounds the positions in the KV cache of the running sequences,
+	// context bounds the positions in the KV cache of the running sequences,
 	// shared ones counted for each.
-	stored bounds
+	context bounds
 	// Pairs of a position that is kept and one that it sees, itself included:
 	// by steps, and by residencies that ended.
 	computed, pairs bounds
+	// Positions: by steps but for rejected drafts, and by residencies that ended.
+	done  int64
+	needs bounds
+	// Samples that gave no token.
+	unsampled int64
 }
 
 // bounds are the least and the most that something can be.
@@ -117,13 +122,19 @@ func (l *Laws) gapTarget(class int) time.Duration {
 
 // positions follows the context that is stored through a step. What left the
 // replica before it is gone, what left on the way was part of it. If all that
-// run are in the batch, its context is all there is.
+// run are in the batch, its context is all there is. With several steps in
+// flight only the sums over the run are known.
 func (l *Laws) positions(e *sim.Event, s *site, start sim.Time) {
 	b := e.Batch
 	prompt, context := int64(b.PrefillTokens()), int64(b.Context)
 	l.counts.PrefillTokens += prompt
 	l.counts.DecodePositions += int64(b.Positions)
 	l.checked += int64(b.Positions - b.Decodes)
+	grown := prompt + int64(b.Decodes+s.accepted)
+	s.done += grown
+	if s.inFlight > 1 {
+		return
+	}
 	s.compute(b)
 	for _, c := range b.Prefills {
 		context += int64(c.Context)
@@ -134,16 +145,15 @@ func (l *Laws) positions(e *sim.Event, s *site, start sim.Time) {
 			s.depart(d)
 		}
 	}
-	s.stored.add(bounds{s.found, s.found})
+	s.context.add(bounds{s.found, s.found})
 	others := int64(e.Running) - int64(b.Decodes+len(b.Prefills))
-	if context > s.stored.hi-others || others == 0 && context < s.stored.lo {
-		l.violate(e, "the batch reads %d tokens of context, of %d to %d stored, with %d sequences left out", context, s.stored.lo, s.stored.hi, others)
+	if context > s.context.hi-others || others == 0 && context < s.context.lo {
+		l.violate(e, "the batch reads %d tokens of context, of %d to %d stored, with %d sequences left out", context, s.context.lo, s.context.hi, others)
 	}
 	if others == 0 {
-		s.stored = bounds{context, context}
+		s.context = bounds{context, context}
 	}
-	grown := prompt + int64(b.Decodes+s.accepted)
-	s.stored.add(bounds{grown, grown})
+	s.context.add(bounds{grown, grown})
 	for _, d := range s.left {
 		if d.at > start {
 			s.depart(d)
@@ -152,10 +162,10 @@ func (l *Laws) positions(e *sim.Event, s *site, start sim.Time) {
 	if s.current().running > 0 {
 		return
 	}
-	if s.stored.lo > 0 || s.stored.hi < 0 {
-		l.violate(e, "nothing runs, but %d to %d positions more were computed than needed", s.stored.lo, s.stored.hi)
+	if s.context.lo > 0 || s.context.hi < 0 {
+		l.violate(e, "nothing runs, but %d to %d positions more were computed than needed", s.context.lo, s.context.hi)
 	}
-	s.stored = bounds{}
+	s.context = bounds{}
 }
 
 // compute counts the pairs of a step that are kept. Whose drafts are accepted
@@ -176,48 +186,82 @@ func pairs(n int64) int64 { return n * (n + 1) / 2 }
 
 // depart takes a residency out of what is stored.
 func (s *site) depart(d departure) {
-	s.stored.lo -= d.positions.hi
-	s.stored.hi -= d.positions.lo
+	s.context.lo -= d.positions.hi
+	s.context.hi -= d.positions.lo
 }
 
-// residency notes what an event of a running request says of the positions
-// that were computed for it. A request with g tokens that decodes has stored
-// all of its prompt and tokens but the newest. One that has had no token since
-// its admission may have anything from its hits up to there.
-func (l *Laws) residency(e *sim.Event, x *life) {
+// residency notes what an event of a running request, which moves it to that
+// place, says of the positions that were computed for it. A request with g
+// tokens that decodes has stored all of its prompt and tokens but the newest. One
+// that has had no token since its admission may have anything from its hits up
+// to there.
+func (l *Laws) residency(e *sim.Event, x *life, to place) {
 	if x.replica < 0 {
 		return
 	}
 	s := l.site(x.replica)
 	switch e.Kind {
 	case sim.Admit:
-		x.admittedWith, x.found = e.Output, int64(e.Cached)
-		s.found += x.found
-	case sim.PrefillEnd, sim.FirstToken:
+		l.begin(e, x, s)
+	case sim.PrefillEnd, sim.FirstToken, sim.Handoff, sim.Finish:
 		l.token(e, s)
-	case sim.Finish:
-		l.token(e, s)
+	case sim.Reject:
+		if x.place == running { // instead of a handoff
+			l.token(e, s)
+		}
 	}
-	if x.place != running || moves[e.Kind].to == 0 {
+	if x.place != running || to == 0 {
 		return
+	}
+	n := s.stored(e, x)
+	s.left = append(s.left, departure{e.Time, e.Kind, n})
+	s.pairs.add(bounds{pairs(n.lo) - pairs(x.found), pairs(n.hi) - pairs(x.found)})
+	s.needs.add(bounds{n.lo - x.found, n.hi - x.found})
+	if to == waiting {
+		l.evicted.add(n)
+		l.evictedFound += x.found
+		return
+	}
+	l.kept.add(bounds{n.lo - x.found, n.hi - x.found})
+	if to == swapped {
+		x.swapped = n
+		s.host.out.count++
+		s.host.out.blocks += s.blocksFor(int(n.lo))
+	}
+}
+
+// begin notes an admission. It tells what was in host memory.
+func (l *Laws) begin(e *sim.Event, x *life, s *site) {
+	x.admittedWith, x.found = e.Output, int64(e.Cached)
+	s.found += x.found
+	if x.place != swapped {
+		return
+	}
+	s.host.in.count++
+	s.host.in.blocks += s.blocksFor(int(e.Cached))
+	l.kept.add(bounds{x.found - x.swapped.lo, x.found - x.swapped.hi})
+	s.needs.add(bounds{x.found - x.swapped.lo, x.found - x.swapped.hi})
+	s.pairs.add(bounds{pairs(x.found) - pairs(x.swapped.lo), pairs(x.found) - pairs(x.swapped.hi)})
+}
+
+// stored returns the positions that a request has when an event ends its
+// residency.
+func (s *site) stored(e *sim.Event, x *life) bounds {
+	if e.Kind == sim.Handoff {
+		return bounds{int64(x.prompt), int64(x.prompt)}
 	}
 	stored := int64(x.prompt + e.Output - 1)
 	n := bounds{stored, stored}
 	if e.Output == x.admittedWith {
 		n.lo = x.found
 	}
-	if e.Kind == sim.Abort || e.Kind == sim.Reject {
-		// A step in flight may be computing one more.
-		n.hi++
+	switch e.Kind {
+	case sim.Abort, sim.Reject: // steps in flight may be computing one more each
+		n.hi += int64(s.inFlight)
+	case sim.Preempt:
+		n.hi += int64(s.inFlight - 1)
 	}
-	s.left = append(s.left, departure{e.Time, e.Kind, n})
-	s.pairs.add(bounds{pairs(n.lo) - pairs(x.found), pairs(n.hi) - pairs(x.found)})
-	if e.Kind == sim.Preempt {
-		l.evicted.add(n)
-		l.evictedFound += x.found
-		return
-	}
-	l.kept.add(bounds{n.lo - x.found, n.hi - x.found})
+	return n
 }
 
 // settle books the tokens of a request that has ended. last is the instant of
@@ -226,10 +270,15 @@ func (l *Laws) settle(e *sim.Event, x *life, last sim.Time) {
 	if x.class < 0 {
 		return
 	}
-	b := l.site(x.replica).book(x.class)
-	b.outputs += int64(e.Output)
+	s := l.site(x.replica)
+	b := s.book(x.class)
+	b.outputs += int64(e.Output - x.had)
 	b.gapsOver += int64(e.GapsOver)
-	if e.Kind != sim.Finish && e.Output > 0 && last != sim.NoTime && !b.drop(last, 1) {
+	switch {
+	case e.Kind == sim.Finish || e.Output == 0 || last == sim.NoTime || b.drop(last, 1):
+	case last == e.Time && s.inFlight > 1: // a token that was in flight leaves it no memory
+		l.token(e, s)
+	default:
 		l.violate(e, "no request of class %d had its latest token at %d ns", x.class, int64(last))
 	}
 }
@@ -238,7 +287,7 @@ func (l *Laws) settle(e *sim.Event, x *life, last sim.Time) {
 func (s *site) remain(x *life) {
 	s.alive++
 	if x.class >= 0 {
-		s.book(x.class).outputs += int64(x.output)
+		s.book(x.class).outputs += int64(x.output - x.had)
 	}
 }
 
@@ -254,6 +303,13 @@ func (l *Laws) balance(e *sim.Event, replica int, s *site) {
 		if known && (b.late < b.gapsOver || drained && b.late != b.gapsOver) {
 			l.violate(e, "replica %d: steps gave %d gaps over the target to class %d, its requests had %d", replica, b.late, class, b.gapsOver)
 		}
+	}
+	if s.done < s.needs.lo || drained && s.done > s.needs.hi+s.unsampled {
+		l.violate(e, "replica %d: steps computed %d positions, its requests needed %d to %d, and %d may be surplus",
+			replica, s.done, s.needs.lo, s.needs.hi, s.unsampled)
+	}
+	if s.inFlight > 1 {
+		return
 	}
 	if s.computed.hi < s.pairs.lo || drained && s.computed.lo > s.pairs.hi {
 		l.violate(e, "replica %d: steps computed %d to %d pairs of positions, its requests needed %d to %d",

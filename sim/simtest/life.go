@@ -9,20 +9,29 @@ type life struct {
 	place             place
 	timeline          sim.Timeline
 	preemptions       int32
-	output            int   // tokens at its latest event
-	admittedWith      int   // tokens at its latest admission
-	found             int64 // positions that the prefix cache had then
+	output            int // tokens at its latest event
+	had               int // tokens when it came to its replica
+	admittedWith      int // tokens at its latest admission
+	admittedAt        sim.Time
+	found             int64  // positions that it had then without computing them
+	swapped           bounds // positions in host memory
+	transfer
 }
 
 // place says where a request is; places make a set.
 type place uint8
 
 const (
-	atDoor place = 1 << iota
-	waiting
+	atDoor  place = 1 << iota
+	waiting       // in line, to be computed
 	running
+	remote  // in line, with its KV elsewhere
+	pulling // in line, with its KV on the way
+	pulled  // in line, with its KV here
+	swapped // in line, with its KV in host memory
 	gone
-	anywhere = atDoor | waiting | running
+	inLine   = waiting | remote | pulling | pulled | swapped
+	anywhere = atDoor | inLine | running
 )
 
 func (p place) String() string {
@@ -31,24 +40,65 @@ func (p place) String() string {
 		return "at the front door"
 	case waiting:
 		return "waiting"
+	case remote:
+		return "elsewhere"
+	case pulling:
+		return "on the way"
+	case pulled:
+		return "waiting with its KV"
+	case swapped:
+		return "swapped out"
 	}
 	return "running"
 }
 
 // moves are the legal moves by kind of event. Kinds without one are not
-// events of a living request.
+// events of a living request. Nobody is rejected while it runs, but at the end
+// of a prompt that another replica should decode.
 var moves = [...]struct {
 	from place
 	to   place // 0 stays
 }{
 	sim.Queue:      {atDoor, waiting},
-	sim.Admit:      {waiting, running},
+	sim.Admit:      {waiting | remote | pulled | swapped, running},
 	sim.PrefillEnd: {running, 0},
 	sim.FirstToken: {running, 0},
+	sim.Handoff:    {running, remote},
+	sim.Pull:       {remote, pulling},
+	sim.Pulled:     {pulling, pulled},
 	sim.Preempt:    {running, waiting},
 	sim.Finish:     {running, gone},
-	sim.Reject:     {anywhere, gone},
+	sim.Reject:     {anywhere &^ pulling &^ running, gone},
 	sim.Abort:      {anywhere, gone},
+}
+
+// next returns the place that an event moves a request to, 0 if it stays, and
+// from where it may.
+func (l *Laws) next(e *sim.Event, x *life) (from, to place) {
+	from, to = moves[e.Kind].from, moves[e.Kind].to
+	switch e.Kind {
+	case sim.PrefillEnd, sim.FirstToken, sim.Finish:
+		if x.preemptions > 0 && l.inFlight(x) > 1 { // a token was in flight
+			from |= waiting
+		}
+	case sim.Handoff:
+		if x.early {
+			to = pulling
+		}
+	case sim.Pull:
+		if x.place&(running|waiting|swapped) != 0 && l.early(x) {
+			return x.place, 0
+		}
+	case sim.Preempt:
+		if e.Reason == sim.PreemptSwap {
+			to = swapped
+		}
+	case sim.Reject:
+		if x.timeline.PrefillEnd == e.Time && l.hasRole(x.replica, sim.RolePrefill) {
+			from |= running
+		}
+	}
+	return from, to
 }
 
 func (l *Laws) arrive(e *sim.Event) {
@@ -76,23 +126,24 @@ func (l *Laws) request(e *sim.Event) {
 		l.violate(e, "request #%d is not alive", e.Serial)
 		return
 	}
-	from, move := x.place, moves[e.Kind]
-	if from&move.from == 0 {
-		l.violate(e, "%v of a request that is %v", e.Kind, from)
+	at, replica := x.place, x.replica
+	from, to := l.next(e, x)
+	if at&from == 0 {
+		l.violate(e, "%v of a request that is %v", e.Kind, at)
 	}
 	if e.Kind == sim.Queue {
 		l.enqueue(e, x)
 	}
+	l.residency(e, x, to)
 	l.progress(e, x)
 	l.consistent(e, x)
-	l.residency(e, x)
 	x.output = e.Output
-	if move.to != 0 && move.to != from {
-		x.place = move.to
-		l.move(e, x, from)
+	if to != 0 && to != at {
+		x.place = to
+		l.move(e, x, replica, at)
 	}
-	if move.to == gone {
-		l.leave(e, x)
+	if to == gone {
+		l.leave(e, x, at)
 	}
 }
 
@@ -111,6 +162,9 @@ func (l *Laws) enqueue(e *sim.Event, x *life) {
 	if other, ok := l.queued[x.id]; ok && other != e.Serial {
 		l.violate(e, "request #%d with the same id is in flight", other)
 	}
+	if s := l.site(e.Replica); s.closed {
+		l.violate(e, "queue of a replica that was closed at %d ns", int64(s.closedAt))
+	}
 	x.replica = e.Replica
 	l.queued[x.id] = e.Serial
 }
@@ -125,8 +179,11 @@ func (l *Laws) progress(e *sim.Event, x *life) {
 		l.hit(e, x)
 		if t.Admitted == sim.NoTime {
 			t.Admitted = e.Time
-			l.counts.PrefixHits += int64(e.Cached)
+			if x.place != pulled {
+				l.counts.PrefixHits += int64(e.Cached)
+			}
 		}
+		l.release(e, x)
 	case sim.PrefillEnd:
 		if t.PrefillEnd != sim.NoTime {
 			l.violate(e, "the prompt was complete at %d ns already", int64(t.PrefillEnd))
@@ -140,23 +197,44 @@ func (l *Laws) progress(e *sim.Event, x *life) {
 			l.violate(e, "a token before the end of the prompt")
 		}
 		t.FirstToken = e.Time
+	case sim.Handoff:
+		l.handoff(e, x)
+	case sim.Pull:
+		l.pull(e, x)
+	case sim.Pulled:
+		l.pulled(e, x)
 	case sim.Preempt:
 		x.preemptions++
 		l.counts.Preemptions++
+		if e.Reason != "" && e.Reason != sim.PreemptSwap {
+			l.violate(e, "preempted for the reason %q", e.Reason)
+		}
 	}
 }
 
-// hit checks what the prefix cache is said to have had at an admission: whole
-// blocks, without the last position, which is computed to sample from. With
-// eager sharing its block may be there too.
+// hit checks what a request is said to have at its admission: all that was
+// transferred or is in host memory, or else what the prefix cache has, whole
+// blocks, and a store behind them, without the last position, which is computed
+// to sample from. With eager sharing its block may be there too.
 func (l *Laws) hit(e *sim.Event, x *life) {
 	n, most := int(e.Cached), x.prompt+e.Output-1
-	if x.replica >= 0 {
+	switch {
+	case x.place == pulled:
+		if want := min(x.prompt, most); n != want {
+			l.violate(e, "admitted with %d positions, %d were transferred", n, want)
+		}
+		return
+	case x.place == swapped:
+		if int64(n) < x.swapped.lo || int64(n) > x.swapped.hi {
+			l.violate(e, "admitted with %d positions, %d to %d were swapped out", n, x.swapped.lo, x.swapped.hi)
+		}
+		return
+	case x.replica >= 0:
 		s := l.site(x.replica)
-		if !s.shares {
+		if !s.shares && !s.stores {
 			most = 0
 		}
-		if s.blockTokens > 0 && n%s.blockTokens != 0 && !(s.eager && n == most) {
+		if s.blockTokens > 0 && !s.stores && n%s.blockTokens != 0 && !(s.eager && n == most) {
 			l.violate(e, "a hit of %d positions in blocks of %d", n, s.blockTokens)
 		}
 	}
@@ -167,13 +245,16 @@ func (l *Laws) hit(e *sim.Event, x *life) {
 
 // consistent compares what an event says of the request with what is known.
 func (l *Laws) consistent(e *sim.Event, x *life) {
-	if e.Cached != 0 && e.Kind != sim.Admit {
+	if e.Cached != 0 && e.Kind != sim.Admit && e.Kind != sim.Pull {
 		l.violate(e, "a hit of %d positions without an admission", e.Cached)
+	}
+	if e.Tokens != 0 && e.Kind != sim.Pull && e.Kind != sim.Pulled || e.Took != 0 && e.Kind != sim.Pulled {
+		l.violate(e, "%d positions in %d ns without a transfer", e.Tokens, int64(e.Took))
 	}
 	if e.ID != x.id || e.Class != x.class || e.Prompt != x.prompt {
 		l.violate(e, "id %d, class %d, prompt %d of a request with id %d, class %d, prompt %d", e.ID, e.Class, e.Prompt, x.id, x.class, x.prompt)
 	}
-	if e.Replica != x.replica {
+	if e.Replica != x.replica && !(e.Kind == sim.Pull && x.early) {
 		l.violate(e, "replica %d of a request in replica %d", e.Replica, x.replica)
 	}
 	if e.Preemptions != x.preemptions {
@@ -193,17 +274,18 @@ func (l *Laws) consistent(e *sim.Event, x *life) {
 		l.violate(e, "the first token is token %d", tokens)
 	case first == sim.NoTime && tokens != 0:
 		l.violate(e, "%d tokens before the first", tokens)
-	case tokens < x.output || x.place != running && tokens > x.output:
+	case tokens < x.output || x.place != running && tokens > x.output+l.late(x):
 		l.violate(e, "%d tokens of a request that had %d and is %v", tokens, x.output, x.place)
 	}
 }
 
 // leave ends a request.
-func (l *Laws) leave(e *sim.Event, x *life) {
+func (l *Laws) leave(e *sim.Event, x *life, at place) {
 	delete(l.lives, e.Serial)
 	if l.queued[x.id] == e.Serial {
 		delete(l.queued, x.id)
 	}
+	l.letGo(e, x)
 	switch e.Kind {
 	case sim.Finish:
 		l.counts.Completed++
@@ -211,9 +293,7 @@ func (l *Laws) leave(e *sim.Event, x *life) {
 	case sim.Reject:
 		l.counts.Rejected++
 		l.rejectedAt = e.Time
-		if e.Reason == "" {
-			l.violate(e, "a rejection without a reason")
-		}
+		l.turnedAway(e, x, at)
 	case sim.Abort:
 		l.counts.Aborted++
 	}
@@ -222,8 +302,57 @@ func (l *Laws) leave(e *sim.Event, x *life) {
 	}
 	l.times = e.TokenTimes(l.times[:0])
 	last := l.tokenTimes(e, x, l.times)
+	if e.Kind == sim.Reject && at == running {
+		last = sim.NoTime // it is booked with the step
+	}
 	if x.replica >= 0 {
 		l.settle(e, x, last)
+		if at == swapped {
+			l.site(x.replica).host.unknown = true
+		}
+		if at == waiting && x.preemptions > 0 {
+			// What was in flight when it was preempted is lost, and surplus too.
+			l.kept.lo -= int64(l.inFlight(x) - 1)
+		}
+	}
+}
+
+// turnedAway checks the reason of a rejection. Those of the engine hold at the
+// front door and when a prompt is complete that another replica should decode;
+// a scheduler may say of one in line that it does not fit, or what it likes.
+func (l *Laws) turnedAway(e *sim.Event, x *life, at place) {
+	inside := at != atDoor && at != running
+	fits := func(limit func(r *sim.Replica) bool) bool {
+		for i := range l.Config.Replicas {
+			if limit(&l.Config.Replicas[i]) {
+				return false
+			}
+		}
+		return len(l.Config.Replicas) > 0
+	}
+	wrong := false
+	switch e.Reason {
+	case "":
+		l.violate(e, "a rejection without a reason")
+	case sim.RejectEmptyPrompt, sim.RejectZeroOutput, sim.RejectDuplicateID, sim.RejectUnknownClass, sim.RejectBadField:
+		wrong = at != atDoor
+	case sim.RejectNoRoute, sim.RejectPrefixBlock:
+		wrong = inside
+	case sim.RejectModelLen:
+		wrong = inside || fits(func(r *sim.Replica) bool { return r.MaxModelLen > 0 && x.prompt > r.MaxModelLen })
+	case sim.RejectKVCapacity:
+		wrong = !inside && fits(func(r *sim.Replica) bool {
+			tokens := (r.KVBlocks - r.ReservedBlocks) * max(r.BlockTokens, 1)
+			if r.BlockTokens == 0 {
+				tokens *= sim.DefaultBlockTokens
+			}
+			return r.KVBlocks > 0 && x.prompt > tokens && !r.Strict
+		})
+	case sim.RejectOutOfKV:
+		wrong = at == atDoor
+	}
+	if wrong {
+		l.violate(e, "rejected for %s although it is %v and fits", e.Reason, at)
 	}
 }
 
