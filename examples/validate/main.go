@@ -4,7 +4,7 @@
 //	go run ./examples/validate -data ../shared/measured
 //	go run ./examples/validate -data ../shared/measured -gpu H100 -worth
 //	go run ./examples/validate -data ../shared/measured -run ../shared/measured/runs/rtx4090_llama31_8b
-//	go run ./examples/validate -data ../shared/measured -json -plot /tmp/plots
+//	go run ./examples/validate -data ../shared/measured -json -plot plots
 //
 // kernels.go and reduce.go fit operators to one half of their geometries,
 // layers.go to whole layers, wholesteps.go to static batches of engines.
