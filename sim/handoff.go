@@ -88,6 +88,7 @@ func (e *engine) handOver(s *Sequence) {
 		e.end(s, kind, reason)
 		return
 	}
+	s.keepSlot, s.keepBlocks = false, false // of a replica that it leaves
 	s.away = from.openAccount(s.blockSet)
 	if s.dest != nil {
 		to.forgetComing(s)
