@@ -379,7 +379,7 @@ func FuzzEngineEqualsReference(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, kind int) {
 		if kind < 0 || kind >= kinds {
-			t.Skip()
+			return
 		}
 		scenario{seed: seed, kind: kind}.compare(t)
 	})

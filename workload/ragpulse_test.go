@@ -259,7 +259,7 @@ func FuzzRAGPulse(f *testing.F) {
 	long := regexp.MustCompile(`[0-9]{6}`) // tokens, each of which takes time
 	f.Fuzz(func(t *testing.T, rows, passages []byte, skip bool, block int) {
 		if long.Match(passages) {
-			t.Skip()
+			return
 		}
 		tables := maps.Clone(ragTables)
 		tables["2_passages"] = string(passages)
