@@ -67,8 +67,8 @@ func (e Pull) blockedFrom(v sim.View, p *sim.Plan) int64 {
 }
 
 func (e Pull) room(s *sim.Sequence, v sim.View, p *sim.Plan) bool {
-	if p.Free() == v.Limits.Blocks {
-		return true // it has the memory for itself
+	if p.Free() == v.Limits.Blocks || v.Limits.Blocks == math.MaxInt {
+		return true // it has the memory for itself, or there is no end of it
 	}
 	spare := 1
 	if v.Running.Len() > 0 {

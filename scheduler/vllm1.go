@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"slices"
 
 	"servesim/sim"
@@ -195,7 +196,7 @@ func (e VLLM1) fits(s *sim.Sequence, n int, v sim.View, p *sim.Plan) bool {
 	if !p.Fits(s, n) {
 		return false
 	}
-	if e.Watermark == 0 || v.Running.Len() == 0 {
+	if e.Watermark == 0 || v.Running.Len() == 0 || v.Limits.Blocks == math.MaxInt {
 		return true
 	}
 	return p.Free()-p.Need(s, n) >= int(e.Watermark*float64(v.Limits.Blocks))

@@ -16,8 +16,8 @@ type Config struct {
 	// takes prompts.
 	Router Router
 	// Handoff picks the replica that decodes a request whose prompt one of
-	// RolePrefill computes. It may be nil when one replica decodes. Link carries
-	// the KV.
+	// RolePrefill computes, when the prompt is complete; see also Link.Layers. It
+	// may be nil when one replica decodes. Link carries the KV.
 	Handoff Router
 	Link    *Link
 	// Roles moves replicas between roles; nil keeps them. SwitchCost is the
@@ -105,7 +105,7 @@ type Replica struct {
 	// preempted again and again. A run that meets them ends with the error that
 	// it makes no progress. By default they are rejected.
 	Strict bool
-	// FreeAborted frees the blocks of a request that is aborted while a transfer
+	// FreeAborted frees the blocks of a request that ends while a transfer
 	// fills them, as vLLM did until 2025: others may get them before it ends.
 	// By default they are held until then.
 	FreeAborted bool

@@ -129,11 +129,28 @@ func (sc scenario) config(note func(string)) (sim.Config, []policy) {
 	if rng.IntN(3) == 0 {
 		r.Order = sim.OrderFunc(scheduler.ByPriority)
 	}
-	for i := range 1 + rng.IntN(4) {
+	if rng.IntN(2) == 0 {
+		cfg.Link = drawLink(rng)
+	}
+	for i := range 1 + rng.IntN(4) + one(cfg.Link != nil) {
 		var p policy
 		r.Scheduler, p = sc.policies(i)
+		if cfg.Link != nil && sc.kind != kindChaos {
+			pull := plainPull{next: r.Scheduler, headroom: float64(rng.IntN(2)) / 8}
+			r.Scheduler, p = pull, naivePull(pull.headroom, p)
+		}
+		r := r
+		if cfg.Link != nil {
+			sc.vary(&r, rng)
+		}
 		cfg.Replicas = append(cfg.Replicas, r)
 		policies = append(policies, p)
+	}
+	if rng.IntN(3) == 0 {
+		cfg.Router = &scheduler.RoundRobin{}
+	}
+	if cfg.Link != nil {
+		drawRoles(&cfg, rng)
 	}
 	for i := range cfg.Replicas {
 		for at := sim.Time(rng.IntN(400_000)); rng.IntN(2) == 0; at = at.Add(time.Duration(rng.IntN(100_000))) {
@@ -145,10 +162,13 @@ func (sc scenario) config(note func(string)) (sim.Config, []policy) {
 			at = w.To
 		}
 	}
-	if rng.IntN(3) == 0 {
-		cfg.Router = &scheduler.RoundRobin{}
+	if cfg.Link != nil {
+		drawLinkWindows(&cfg, rng)
 	}
 	cfg.Router = noted{"route", cfg.Router, note}
+	if cfg.Handoff != nil {
+		cfg.Handoff = noted{"hand off", cfg.Handoff, note}
+	}
 	if rng.IntN(4) == 0 {
 		cfg.Admission = admitSome{}
 	}
@@ -156,6 +176,105 @@ func (sc scenario) config(note func(string)) (sim.Config, []policy) {
 		cfg.FollowUp = nextTurn
 	}
 	return cfg, policies
+}
+
+// drawLink draws a link that carries a prompt in about the time of a step. A power
+// of two or a round number of tokens per second gives ties, others odd times.
+func drawLink(rng *rand.Rand) *sim.Link {
+	l := &sim.Link{TokenBytes: []int64{1, 3, 64, 1000}[rng.IntN(4)], Layers: rng.IntN(2) * rng.IntN(7)}
+	tokens := []float64{float64(int(1) << (18 + rng.IntN(5))), 1e6, 3e6, 7e5, 2e5 + 3e6*rng.Float64()}[rng.IntN(5)]
+	l.Bandwidth = tokens * float64(l.TokenBytes)
+	l.Fabric = l.Bandwidth * []float64{0, 0.5, 1, 1.5, 3}[rng.IntN(5)]
+	l.Latency = time.Duration(rng.IntN(2) * rng.IntN(20_000))
+	return l
+}
+
+// vary changes the sizes of one replica.
+func (sc scenario) vary(r *sim.Replica, rng *rand.Rand) {
+	if rng.IntN(4) == 0 {
+		r.MaxModelLen = rng.IntN(2) * (10 + rng.IntN(60))
+	}
+	if rng.IntN(4) == 0 && r.KVBlocks > 0 {
+		r.KVBlocks += rng.IntN(20)
+	}
+	if rng.IntN(6) == 0 {
+		r.PrefixCache, r.EagerSharing, r.HostBlocks = !r.PrefixCache, false, 0
+	}
+	block, _ := sc.prefix(0, 0)
+	r.BlockTokens = []int{block, block, block, block, block, 2 * block, 3 * block, block + 1}[rng.IntN(8)]
+}
+
+// drawRoles gives replicas roles, and routers that heed them, most of the time.
+func drawRoles(cfg *sim.Config, rng *rand.Rand) {
+	prefill, decode := rng.IntN(len(cfg.Replicas)), rng.IntN(len(cfg.Replicas)-1)
+	if decode >= prefill {
+		decode++
+	}
+	for i := range cfg.Replicas {
+		r := &cfg.Replicas[i]
+		r.FirstToken, r.FreeAborted = sim.FirstTokenSide(rng.IntN(2)), rng.IntN(3) == 0
+		r.Role = sim.Role(rng.IntN(3))
+		switch {
+		case i == prefill:
+			r.Role = sim.RolePrefill
+		case i == decode && r.Role == sim.RolePrefill:
+			r.Role = sim.RoleDecode
+		}
+		if r.Role == sim.RolePrefill {
+			r.Drafts, r.InFlight, r.Async = 0, 0, sim.NotAsync
+		}
+	}
+	if rng.IntN(3) > 0 {
+		cfg.Router = among{sim.RoleDecode, cfg.Router}
+	}
+	decoders := 0
+	for _, r := range cfg.Replicas {
+		decoders += one(r.Role != sim.RolePrefill)
+	}
+	if decoders > 1 || rng.IntN(2) == 0 {
+		cfg.Handoff = among{sim.RolePrefill, []sim.Router{scheduler.LeastLoaded{}, &scheduler.RoundRobin{}}[rng.IntN(2)]}
+	}
+}
+
+// among routes to the open replicas without that role as router would to them
+// alone, and now and then to none.
+type among struct {
+	not    sim.Role
+	router sim.Router
+}
+
+func (a among) Route(now sim.Time, q sim.Query, loads []sim.Load) int {
+	var fit []sim.Load
+	for _, l := range loads {
+		if l.Role != a.not && !l.Closed {
+			fit = append(fit, l)
+		}
+	}
+	if len(fit) == 0 || q.ID%37 == 5 {
+		return len(loads) - 1 - q.ID%(len(loads)+2) // any, or none
+	}
+	return fit[a.router.Route(now, q, fit)].Replica
+}
+
+// drawLinkWindows slows ports, all of them, or the fabric.
+func drawLinkWindows(cfg *sim.Config, rng *rand.Rand) {
+	for i := -1; i < len(cfg.Replicas); i++ {
+		for at := sim.Time(rng.IntN(400_000)); rng.IntN(3) == 0; at = at.Add(time.Duration(rng.IntN(100_000))) {
+			w := sim.Window{Link: true, Replica: i, From: at, To: at.Add(time.Duration(1 + rng.IntN(200_000))), Factor: []float64{0.5, 2, 3, 4 * rng.Float64()}[rng.IntN(4)]}
+			if w.Pause = rng.IntN(4) == 0; w.Pause {
+				w.Factor = 0
+			}
+			cfg.Windows = append(cfg.Windows, w)
+			at = w.To
+		}
+	}
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func stepTime(b sim.Batch) time.Duration {
@@ -199,7 +318,8 @@ func (n noted) Route(now sim.Time, q sim.Query, loads []sim.Load) int {
 func loadsLine(loads []sim.Load) string {
 	var s strings.Builder
 	for _, l := range loads {
-		fmt.Fprintf(&s, " r%d: waiting %d running %d pending %d, %d of %d free;", l.Replica, l.Waiting, l.Running, l.PendingPrompt, l.FreeBlocks, l.Blocks)
+		fmt.Fprintf(&s, " r%d %v: waiting %d running %d pending %d, %d of %d free, %d come, %d held;", l.Replica, l.Role, l.Waiting, l.Running, l.PendingPrompt,
+			l.FreeBlocks, l.Blocks, l.Coming, l.Held)
 	}
 	return s.String()
 }
@@ -346,7 +466,7 @@ func firstDifference(a, b []string) int {
 }
 
 func around(log []string, i int) []string {
-	return slices.Clone(log[max(0, i-4):min(len(log), i+2)])
+	return slices.Clone(log[max(0, i-3):min(len(log), i+2)])
 }
 
 // scenarios is how many seeds of each kind the tests run; SERVESIM_SCENARIOS

@@ -91,7 +91,7 @@ const (
 	RejectBadField     = "bad_field"                 // a negative field, a length above 2^40, or First after Arrival
 	RejectModelLen     = "exceeds_max_model_len"     // the prompt alone is longer
 	RejectKVCapacity   = "exceeds_kv_capacity"       // the prompt alone needs more blocks than there are
-	RejectOutOfKV      = "out_of_kv"                 // alone in the cache and cannot grow
+	RejectOutOfKV      = "out_of_kv"                 // alone in the cache and cannot grow, or has no room for a next token where it would decode
 	RejectNoRoute      = "no_route"                  // the router returned no replica
 )
 

@@ -7,8 +7,19 @@ func (st *Stepper) settleIn(s *Sequence) {
 		s.away.free()
 		s.away = nil
 	}
-	if e := st.hub.engine; e != nil && st.cfg.Role == RolePrefill && e.net.link.Layers > 1 && s.dest == nil {
-		e.announce(s)
+}
+
+// announcePrompts tells the replicas that are going to decode what the pass has
+// admitted.
+func (st *Stepper) announcePrompts() {
+	e := st.hub.engine
+	if e == nil || st.cfg.Role != RolePrefill || e.net.link.Layers < 2 {
+		return
+	}
+	for _, c := range st.plan.changes {
+		if c.kind == Admit && c.s != nil && c.s.home == st && c.s.dest == nil {
+			e.announce(c.s)
+		}
 	}
 }
 
@@ -76,26 +87,39 @@ func (st *Stepper) endPrompt(s *Sequence) (tokens int) {
 // handOver moves s, whose prompt is complete, to the queue of the replica that
 // decodes it. Its blocks stay where they are until they have been pulled.
 func (e *engine) handOver(s *Sequence) {
-	from, to, early := s.home, s.dest, s.away
-	from.detach(s)
+	from, to := s.home, s.dest
 	if to == nil {
 		to = e.decoder(s)
 	}
-	var blocks blockSet // at its destination
-	if kind, reason := to.takeOver(s, &blocks); reason != "" {
-		from.letGo(s, kind)
-		from.publishLoad()
-		e.end(s, kind, reason)
+	reason := RejectNoRoute
+	if to != nil {
+		reason = to.refuses(&s.req)
+	}
+	if reason == "" && to.memory.Blocks(s.req.Prompt+s.generated) > to.memory.Usable() && !to.cfg.Strict {
+		reason = RejectOutOfKV
+	}
+	if reason != "" {
+		from.leave(s, Reject, reason)
 		return
 	}
-	s.keepSlot, s.keepBlocks = false, false // of a replica that it leaves
-	s.away = from.openAccount(s.blockSet)
+	output, why := s.req.length(to.limits.MaxModelLen)
+	if s.generated >= output { // fewer than where its prompt was computed
+		from.leave(s, Finish, why)
+		return
+	}
+	from.detach(s)
+	s.keepSlot, s.keepBlocks = false, false
+	source := from.openAccount(s.blockSet)
+	s.blockSet = blockSet{}
+	early := s.away
+	s.away = source
 	if s.dest != nil {
 		to.forgetComing(s)
 	}
 	s.pass, s.state = passMarks{}, Remote
 	s.remote, s.computed = s.computed, 0
-	s.home, s.blockSet = to, blocks
+	s.home = to
+	s.output = output
 	if c := s.clerk; c != nil {
 		c.LateTransfer = s.timeline.FirstToken != NoTime
 		next := phaseRoom
@@ -107,6 +131,8 @@ func (e *engine) handOver(s *Sequence) {
 	if early != nil {
 		s.blockSet = early.close()
 		s.state = Pulling
+	} else {
+		to.readChain(&s.blockSet, &s.req)
 	}
 	to.enqueue(s, false)
 	to.holding = false
@@ -116,28 +142,4 @@ func (e *engine) handOver(s *Sequence) {
 		e.net.handedOver(s)
 	}
 	e.look(to)
-}
-
-// takeOver readies s, whose prompt another replica has computed, for this one,
-// nil if there is none: its length, and its hashes in blocks, unless it has been
-// pulled. It returns how the request ends where it is, or no reason.
-func (st *Stepper) takeOver(s *Sequence, blocks *blockSet) (kind Kind, reason string) {
-	if st == nil {
-		return Reject, RejectNoRoute
-	}
-	if reason = st.refuses(&s.req); reason != "" {
-		return Reject, reason
-	}
-	if st.outgrown(s, 0, 0) {
-		return Reject, RejectOutOfKV
-	}
-	output, length := s.req.length(st.limits.MaxModelLen)
-	if s.generated >= output { // no room for a second token
-		return Finish, length
-	}
-	s.output = output
-	if s.away == nil {
-		reason = st.readChain(blocks, &s.req)
-	}
-	return Reject, reason
 }

@@ -43,7 +43,14 @@ const (
 //
 // The receiving side pulls ([Plan.Pull]): its blocks are taken before the
 // transfer starts, and those of the source are held until the last byte has
-// left. Blocks move whole.
+// left. Blocks move whole. Of a request that ends meanwhile what is ready moves,
+// and nothing more; a prompt that is preempted while it is sent frees its blocks
+// at once, and what has left need not leave again.
+//
+// Bytes and rates are float64. When a transfer starts or ends, more of one is
+// ready, or a window opens or closes, each has moved its rate times the seconds
+// since the last such instant, and gets a new rate; it ends when what is left has
+// moved, to the nearest nanosecond.
 type Link struct {
 	// TokenBytes is the KV of one token over all layers.
 	TokenBytes int64
@@ -56,10 +63,13 @@ type Link struct {
 	Latency time.Duration
 	// Layers, above 1, sends each of so many equal layers as soon as a step has
 	// computed it, while the prompt is still being computed. The decode side is
-	// chosen when the prompt is admitted, and View.Coming shows it what comes.
+	// chosen when the prompt is admitted, or if the router names none then, when
+	// it is complete; View.Coming shows it what comes.
 	// A prompt of one step that is pulled when it starts has arrived after
 	// max(C + X/Layers, C/Layers + X), a later pull or a busy link makes it
-	// later. 0 and 1 send when the prompt is complete, after C + X.
+	// later. The layers of a step but the last are ready together, when the first
+	// of them is: on a shared link they may take more of it than they need.
+	// 0 and 1 send when the prompt is complete, after C + X.
 	Layers int
 }
 

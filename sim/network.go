@@ -119,17 +119,17 @@ func (n *network) catchUp(f *flow) {
 }
 
 // computes lets the layers that the step in flight computes follow each other
-// onto the link.
+// onto the link. It leaves the link alone if none of them is being sent.
 func (n *network) computes(st *Stepper) {
-	n.advance()
 	for _, l := range [][]assignment{st.step.chunks, st.step.rows} {
 		for _, a := range l {
 			if a.s.flow != nil {
+				n.advance()
 				n.ahead(a.s.flow, st, a.tokens)
+				n.reschedule()
 			}
 		}
 	}
-	n.reschedule()
 }
 
 // ahead lets all layers but the last of a chunk go from the instant at which

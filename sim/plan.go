@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Plan is the next step of a replica in the making. Every call is checked and
@@ -345,8 +346,14 @@ func (p *Plan) Reject(s *Sequence, reason string) {
 // those that decode needs a block that is not free, or while another waits one
 // ends or is aborted, here or on its way here, or the prefix cache changes. The
 // engine then repeats the step without asking. It is ignored if the plan holds
-// prompt chunks.
+// prompt chunks, evicts or rejects anybody, or releases something: what that frees
+// may change its mind.
 func (p *Plan) Hold() { p.hold = true }
+
+// gaveBack reports whether the pass has freed anything.
+func (p *Plan) gaveBack() bool {
+	return p.released || slices.ContainsFunc(p.changes, func(c change) bool { return c.s != nil && c.kind != Admit })
+}
 
 // WakeAt asks for a pass at the first step end at or after t, or at t if the
 // replica is idle then, even if nothing has changed. t must be later than now.

@@ -8,6 +8,11 @@ type planner interface {
 	waiting() []int64
 	running() []int64
 	swapped() []int64
+	remote() []int64
+	coming() []int64
+	pulling() []int64
+	pulled(id int64) bool
+	free() int
 	pending(id int64) int
 	generated(id int64) int
 	drafts(id int64) int
@@ -21,6 +26,7 @@ type planner interface {
 	preempt(id int64)
 	swap(id int64) bool
 	swapIn(id int64) bool
+	pull(id int64) bool
 	reserve(id int64, tokens int) bool
 	retain(id int64, slot, blocks bool)
 	release()
@@ -40,7 +46,7 @@ type bridge struct {
 func (b *bridge) Schedule(v sim.View, p *sim.Plan) {
 	b.passes++
 	q := &bridged{v: v, p: p, seqs: map[int64]*sim.Sequence{}}
-	for _, l := range []sim.List{v.Waiting, v.Running, v.Swapped} {
+	for _, l := range []sim.List{v.Waiting, v.Running, v.Swapped, v.Remote, v.Coming, v.Pulling} {
 		for s := range l.All() {
 			q.seqs[s.Serial()] = s
 		}
@@ -65,6 +71,12 @@ func listed(l sim.List) (out []int64) {
 func (b *bridged) waiting() []int64                  { return listed(b.v.Waiting) }
 func (b *bridged) running() []int64                  { return listed(b.v.Running) }
 func (b *bridged) swapped() []int64                  { return listed(b.v.Swapped) }
+func (b *bridged) remote() []int64                   { return listed(b.v.Remote) }
+func (b *bridged) coming() []int64                   { return listed(b.v.Coming) }
+func (b *bridged) pulling() []int64                  { return listed(b.v.Pulling) }
+func (b *bridged) free() int                         { return b.p.Free() }
+func (b *bridged) pulled(id int64) bool              { return b.seqs[id].Pulled() }
+func (b *bridged) pull(id int64) bool                { return b.p.Pull(b.seqs[id]) }
 func (b *bridged) pending(id int64) int              { return b.seqs[id].Pending() }
 func (b *bridged) generated(id int64) int            { return b.seqs[id].Generated() }
 func (b *bridged) drafts(id int64) int               { return b.seqs[id].Drafts() }

@@ -1,7 +1,9 @@
 package sim_test
 
 import (
+	"math"
 	"math/rand/v2"
+	"slices"
 
 	"servesim/sim"
 )
@@ -133,6 +135,61 @@ func naiveDecode(p planner) bool {
 	return calm
 }
 
+// plainPull pulls, first come first served, what leaves the headroom free, and
+// leaves the rest of the pass to another scheduler.
+type plainPull struct {
+	next     sim.Scheduler
+	headroom float64
+}
+
+func (e plainPull) Schedule(v sim.View, p *sim.Plan) {
+	e.pull(v, p)
+	e.next.Schedule(v, p)
+}
+
+func (e plainPull) pull(v sim.View, p *sim.Plan) {
+	l := v.Limits
+	room := func(s *sim.Sequence) bool {
+		return e.headroom == 0 || v.Running.Len() == 0 || l.Blocks == math.MaxInt ||
+			p.Free()-refBlocks(s.Prompt(), l.BlockTokens) >= int(e.headroom*float64(l.Blocks))
+	}
+	for s := range v.Remote.All() {
+		if !room(s) || !p.Pull(s) {
+			return
+		}
+	}
+	for s := range v.Coming.All() {
+		if !s.Pulled() && !(room(s) && p.Pull(s)) {
+			return
+		}
+	}
+}
+
+// naivePull restates it.
+func naivePull(headroom float64, inner policy) policy {
+	return func(p planner, pass int) {
+		_, _, blocks, size := p.limits()
+		room := func(id int64) bool {
+			prompt, _ := p.maxOutput(id)
+			return headroom == 0 || len(p.running()) == 0 || blocks == 0 || p.free()-refBlocks(prompt, size) >= int(headroom*float64(blocks))
+		}
+		pull := func() {
+			for _, id := range p.remote() {
+				if !room(id) || !p.pull(id) {
+					return
+				}
+			}
+			for _, id := range p.coming() {
+				if !p.pulled(id) && !(room(id) && p.pull(id)) {
+					return
+				}
+			}
+		}
+		pull()
+		inner(p, pass)
+	}
+}
+
 // calmAfter is the pass from which on chaos evicts nobody at random, so that
 // every run ends.
 const calmAfter = 300
@@ -144,6 +201,7 @@ func chaos(seed uint64) policy {
 		if c.one(3) {
 			p.release()
 		}
+		c.pulls()
 		c.comeBack()
 		c.decodes()
 		c.chunks()
@@ -155,6 +213,9 @@ func chaos(seed uint64) policy {
 			c.comeBack()
 			c.chunks()
 			c.decodes()
+		}
+		if c.one(4) {
+			c.pulls()
 		}
 		if c.one(5) {
 			p.pad(c.rng.IntN(6), c.rng.IntN(20))
@@ -168,6 +229,7 @@ type chaosPass struct {
 	rng    *rand.Rand
 	added  map[int64]bool
 	copied bool // blocks from or to the host
+	began  bool // a transfer began
 }
 
 func (c *chaosPass) one(in int) bool { return c.rng.IntN(in) == 0 }
@@ -209,6 +271,15 @@ func (c *chaosPass) evict() {
 	}
 }
 
+// pulls begins some transfers.
+func (c *chaosPass) pulls() {
+	for _, id := range append(c.remote(), c.coming()...) {
+		if !c.planner.pulled(id) && !c.one(3) && !c.added[id] && c.pull(id) {
+			c.began = true
+		}
+	}
+}
+
 // comeBack brings some of those on the host back.
 func (c *chaosPass) comeBack() {
 	for _, id := range c.swapped() {
@@ -236,14 +307,18 @@ func (c *chaosPass) chunks() {
 }
 
 func (c *chaosPass) admissions() {
-	for _, id := range c.waiting() {
+	line := c.waiting()
+	if c.one(5) {
+		line = append(line, c.remote()...)
+	}
+	for _, id := range line {
 		switch n := min(c.pending(id), c.room()); {
 		case c.one(100):
 			c.reject(id, "chaos")
 		case n == 0 || c.one(6):
 			return
 		default:
-			if c.one(3) {
+			if c.one(3) && !slices.Contains(c.remote(), id) {
 				c.reserve(id, c.pending(id)+c.rng.IntN(40))
 			}
 			if c.one(2) {
@@ -263,7 +338,7 @@ func (c *chaosPass) progress() {
 			return
 		}
 	}
-	if c.copied {
+	if c.copied || c.began || len(c.pulling()) > 0 {
 		return
 	}
 	for _, id := range c.running() {
@@ -276,9 +351,23 @@ func (c *chaosPass) progress() {
 		r := c.running()
 		c.preempt(r[len(r)-1])
 	}
-	if w := c.waiting(); len(w) > 0 {
-		c.add(w[0], min(c.pending(w[0]), c.room()))
-	} else if w := c.swapped(); len(w) > 0 {
-		c.swapIn(w[0])
+	for _, id := range c.waiting() {
+		if c.add(id, min(c.pending(id), c.room())) {
+			return
+		}
+	}
+	for _, id := range c.swapped() {
+		if c.swapIn(id) {
+			return
+		}
+	}
+	for _, id := range c.remote() {
+		if c.pull(id) {
+			return
+		}
+	}
+	for _, id := range append(append(c.waiting(), c.remote()...), c.swapped()...) {
+		c.reject(id, "chaos")
+		return
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"servesim/sim"
+	"servesim/sim/kv"
 )
 
 // refPass is the plan of the reference engine.
@@ -19,6 +20,7 @@ type refPass struct {
 	padRows             int
 	padTo               int
 	reserved            []*refSeq
+	pulls               []*refSeq
 	released            bool
 }
 
@@ -27,8 +29,9 @@ type refChange struct {
 	kind    sim.Kind
 	s       *refSeq
 	reason  string
-	cached  int // at that moment
-	evicted int // at that moment
+	cached  int  // at that moment
+	evicted int  // at that moment
+	pulled  bool // at that moment
 	undone  bool
 }
 
@@ -61,7 +64,7 @@ func (e *refEngine) plan(r *refReplica) {
 // usual.
 func (e *refEngine) window(r *refReplica) sim.Window {
 	for _, w := range e.cfg.Windows {
-		if w.Replica == r.index && w.From <= e.now && e.now < w.To {
+		if !w.Link && w.Replica == r.index && w.From <= e.now && e.now < w.To {
 			return w
 		}
 	}
@@ -87,6 +90,11 @@ func serials(list []*refSeq) (out []int64) {
 func (p *refPass) waiting() []int64       { return serials(p.r.waiting(sim.Waiting, sim.Preempted)) }
 func (p *refPass) running() []int64       { return serials(p.r.running) }
 func (p *refPass) swapped() []int64       { return serials(p.r.swapped) }
+func (p *refPass) remote() []int64        { return serials(p.r.waiting(sim.Remote)) }
+func (p *refPass) coming() []int64        { return serials(p.r.coming) }
+func (p *refPass) pulling() []int64       { return serials(p.r.waiting(sim.Pulling)) }
+func (p *refPass) free() int              { return p.r.free() }
+func (p *refPass) pulled(id int64) bool   { return p.find(id).early != nil }
 func (p *refPass) pending(id int64) int   { return p.find(id).pending() }
 func (p *refPass) generated(id int64) int { return p.find(id).generated }
 func (p *refPass) drafts(id int64) int    { return p.find(id).drafts }
@@ -153,7 +161,7 @@ func (p *refPass) admit(s *refSeq) {
 	p.r.ranks++
 	s.rank = p.r.ranks
 	p.r.running = append(p.r.running, s)
-	p.changes = append(p.changes, refChange{kind: sim.Admit, s: s, cached: s.cached, evicted: s.preempted})
+	p.changes = append(p.changes, refChange{kind: sim.Admit, s: s, cached: s.cached, evicted: s.preempted, pulled: s.pulled})
 }
 
 func (p *refPass) addDecodes() bool {
@@ -197,10 +205,11 @@ func (p *refPass) preempt(id int64) {
 	p.takeBack(s)
 	s.drafts, s.expected = 0, 0
 	s.keep, s.keepSlot = false, false
-	r.drop(s)
+	r.remove(s)
+	r.freeBlocks(s)
 	lost := s.computed
 	s.computed, s.cached = 0, 0
-	if s.admitted && s.from != sim.Swapped { // the host has what that one had no longer
+	if s.admitted && s.from != sim.Swapped && !s.pulled { // else what it had is lost
 		for i := range p.changes {
 			if p.changes[i].s == s && p.changes[i].kind == sim.Admit {
 				p.changes[i].undone = true
@@ -212,8 +221,9 @@ func (p *refPass) preempt(id int64) {
 		p.evicted(s, lost)
 		p.changes = append(p.changes, refChange{kind: sim.Preempt, s: s, evicted: s.preempted})
 	}
-	s.admitted = false
+	s.admitted, s.pulled = false, false
 	if r.hopeless(s, 0) {
+		p.e.drop(s)
 		p.changes = append(p.changes, refChange{kind: sim.Reject, s: s, reason: sim.RejectOutOfKV})
 		return
 	}
@@ -229,8 +239,9 @@ func (p *refPass) swap(id int64) bool {
 	}
 	p.takeBack(s)
 	s.drafts = 0
-	s.keep, s.keepSlot = false, false
-	r.drop(s)
+	s.keep, s.keepSlot, s.pulled = false, false, false
+	r.remove(s)
+	r.freeBlocks(s)
 	r.host -= n
 	s.host = n
 	p.copiedOut += n
@@ -256,6 +267,40 @@ func (p *refPass) swapIn(id int64) bool {
 	s.blocks, s.host = s.host, 0
 	s.cached = s.computed
 	p.admit(s)
+	return true
+}
+
+// pull takes the blocks for the KV that another replica has of s, or will have.
+func (p *refPass) pull(id int64) bool {
+	s, r := p.find(id), p.r
+	early := s.dest == r
+	h := &refHeld{r: r, table: new(kv.Table)}
+	cache, chain := r.hashes(s)
+	h.cache = cache
+	n := s.coming()
+	hit := 0
+	if h.cache != nil {
+		if !s.req.NoPrefixRead {
+			h.cache.Lookup(h.table, chain, n)
+			hit = h.cache.Known(h.table) * r.cfg.BlockTokens
+		}
+		if !h.cache.Allocate(h.table, nil, n, 0) {
+			return p.refuse(sim.RefusedMemory)
+		}
+		h.blocks = h.table.Len()
+	} else if h.blocks = refBlocks(n, r.cfg.BlockTokens); h.blocks > r.free() {
+		return p.refuse(sim.RefusedMemory)
+	} else {
+		r.take(h.blocks)
+	}
+	if early {
+		s.early = h
+		r.held = append(r.held, h)
+	} else {
+		s.blocks, s.table, s.state = h.blocks, h.table, sim.Pulling
+	}
+	s.hit = hit
+	p.pulls = append(p.pulls, s)
 	return true
 }
 
@@ -286,7 +331,9 @@ func (p *refPass) reserve(id int64, tokens int) bool {
 		r.take(n)
 		s.blocks += n
 	}
-	p.reserved = append(p.reserved, s)
+	if !s.pulled {
+		p.reserved = append(p.reserved, s)
+	}
 	return true
 }
 
@@ -310,7 +357,7 @@ func (p *refPass) pad(rows, promptTokens int) { p.padRows, p.padTo = rows, promp
 
 func (p *refPass) reject(id int64, reason string) {
 	s := p.find(id)
-	p.r.drop(s)
+	p.e.drop(s)
 	p.changes = append(p.changes, refChange{kind: sim.Reject, s: s, reason: reason})
 }
 
@@ -318,6 +365,9 @@ func (p *refPass) reject(id int64, reason string) {
 // the pass changed anything, so that another one may find more.
 func (p *refPass) commit() (changed bool) {
 	e, r := p.e, p.r
+	for _, s := range p.pulls {
+		e.startFlow(s, r)
+	}
 	for _, s := range p.reserved {
 		if s.state != sim.Running {
 			r.freeBlocks(s)
@@ -325,6 +375,7 @@ func (p *refPass) commit() (changed bool) {
 		}
 	}
 	changed = p.released
+	var admitted []*refSeq
 	for _, c := range p.changes {
 		if c.undone {
 			continue
@@ -336,13 +387,26 @@ func (p *refPass) commit() (changed bool) {
 		case sim.Admit:
 			if c.s.timeline.Admitted < 0 {
 				c.s.timeline.Admitted = e.now
-				e.res.PrefixHits += int64(c.cached)
+				if !c.pulled {
+					e.res.PrefixHits += int64(c.cached)
+				}
 			}
+			c.s.pulled, c.s.remote = false, 0
+			if c.s.away != nil { // computed here after all
+				e.free(c.s.away)
+				c.s.away = nil
+			}
+			admitted = append(admitted, c.s)
 			e.tell(c.s, sim.Event{Kind: sim.Admit, Cached: int32(c.cached), Preemptions: int32(c.evicted)})
 		default:
 			e.tell(c.s, sim.Event{Kind: c.kind, Reason: c.reason, Preemptions: int32(c.evicted)})
 		}
 	}
 	e.startStep(p)
+	for _, s := range admitted {
+		if s.state != sim.Ended {
+			e.announce(s)
+		}
+	}
 	return changed
 }

@@ -16,6 +16,8 @@ type refReplica struct {
 	line    []*refSeq // that wait, in order
 	swapped []*refSeq // the first evicted first
 	running []*refSeq
+	coming  []*refSeq // whose prompts others compute for it
+	held    []*refHeld
 	host    int // free blocks of the host
 	cache   *kv.Cache
 	counted int // free blocks, without a cache
@@ -68,7 +70,8 @@ func (r *refReplica) waiting(states ...sim.State) (out []*refSeq) {
 
 // wants reports whether a pass could do anything.
 func (r *refReplica) wants() bool {
-	return len(r.line)+len(r.swapped)+len(r.running) > 0 || r.slots+r.blocks+len(r.tables) > 0
+	waiting := r.waiting(sim.Waiting, sim.Preempted, sim.Remote)
+	return len(waiting)+len(r.swapped)+len(r.coming)+len(r.running) > 0 || r.slots+r.blocks+len(r.tables) > 0
 }
 
 // full reports whether no further step may be planned.
@@ -81,6 +84,8 @@ func (r *refReplica) refuses(s *refSeq) string {
 		return sim.RejectModelLen
 	case refBlocks(s.req.Prompt, r.cfg.BlockTokens) > r.usable:
 		return sim.RejectKVCapacity
+	case r.cache != nil && s.req.PrefixBlock > 0 && r.cfg.BlockTokens%s.req.PrefixBlock > 0:
+		return sim.RejectPrefixBlock
 	}
 	return ""
 }
@@ -110,6 +115,12 @@ func (r *refReplica) aloft(s *refSeq) (n int) {
 // own makes s one of this replica's: its length, its hashes.
 func (r *refReplica) own(s *refSeq) {
 	s.home = r
+	r.length(s)
+	s.cache, s.chain = r.hashes(s)
+}
+
+// length says after how many tokens s ends here, and why.
+func (r *refReplica) length(s *refSeq) {
 	s.output, s.reason = s.req.Output, sim.FinishStop
 	if m := s.req.MaxOutput; m > 0 && m <= s.output {
 		s.output, s.reason = m, sim.FinishLength
@@ -117,10 +128,19 @@ func (r *refReplica) own(s *refSeq) {
 	if room := max(1, refMax(r.cfg.MaxModelLen)-s.req.Prompt); room <= s.output {
 		s.output, s.reason = room, sim.FinishLength
 	}
-	s.cache = nil
-	if r.cache != nil && s.req.PrefixBlock > 0 {
-		s.cache = r.cache
+}
+
+// hashes returns the prefix cache if s has hashes for it, and the hashes of its
+// blocks, which may be as long as several of the request's.
+func (r *refReplica) hashes(s *refSeq) (cache *kv.Cache, chain []kv.Hash) {
+	if s.req.PrefixBlock == 0 || r.cache == nil || r.cfg.BlockTokens%s.req.PrefixBlock > 0 {
+		return nil, nil
 	}
+	n := r.cfg.BlockTokens / s.req.PrefixBlock
+	for i := n - 1; i < len(s.req.Prefix); i += n {
+		chain = append(chain, s.req.Prefix[i])
+	}
+	return r.cache, chain
 }
 
 // enqueue puts s in line, behind the others or in front of them.
@@ -166,7 +186,7 @@ func (s *refSeq) pending() int {
 // have returns what needs no computation. The prefix cache is the one part
 // that both engines use: package kv tests it against a naive model.
 func (s *refSeq) have() int {
-	if s.cache == nil || s.state == sim.Running || s.table.Len() > 0 || s.req.NoPrefixRead {
+	if s.cache == nil || s.state == sim.Running || s.table.Len() > 0 || s.computed > 0 || s.req.NoPrefixRead {
 		return s.computed
 	}
 	n := s.req.Prompt + s.generated
@@ -177,7 +197,7 @@ func (s *refSeq) have() int {
 // known returns the hashes of the blocks whose tokens are there; drafts may be
 // anything.
 func (s *refSeq) known() []kv.Hash {
-	return s.req.Prefix[:min(len(s.req.Prefix), (s.req.Prompt+s.generated)/s.cache.BlockTokens())]
+	return s.chain[:min(len(s.chain), (s.req.Prompt+s.generated)/s.cache.BlockTokens())]
 }
 
 func (r *refReplica) free() int {
@@ -230,15 +250,19 @@ func (r *refReplica) freeBlocks(s *refSeq) {
 	s.blocks = 0
 }
 
-// drop takes s, which ends or is evicted, out of the replica and frees what it
-// holds.
-func (r *refReplica) drop(s *refSeq) {
+// drop takes s, which ends, out of its replica and frees what it has there and
+// elsewhere, but for what is kept and what a transfer reads or writes.
+func (e *refEngine) drop(s *refSeq) {
+	r := s.home
 	r.remove(s)
+	if s.flow != nil {
+		e.orphan(s)
+	}
 	if s.state == sim.Running {
 		if s.keepSlot {
 			r.slots++
 		}
-		if s.keep && s.cache != nil {
+		if s.keep && s.cache != nil && s.table.Len() > 0 {
 			r.tables = append(r.tables, s.table)
 			s.table, s.blocks = new(kv.Table), 0
 		} else if s.keep {
@@ -246,9 +270,21 @@ func (r *refReplica) drop(s *refSeq) {
 			s.blocks = 0
 		}
 	}
+	if s.away != nil {
+		e.free(s.away)
+		s.away = nil
+	}
+	e.forget(s)
 	r.freeBlocks(s)
 	r.host += s.host
 	s.host = 0
+}
+
+// missing returns the positions of s, which is in line, that are neither computed
+// nor to be had from another replica.
+func (s *refSeq) missing() int {
+	n := s.req.Prompt + s.generated
+	return n - max(s.computed, min(s.remote, n-1))
 }
 
 // inLine returns how many wait for admission.
@@ -258,12 +294,16 @@ func (r *refReplica) inLine() int { return len(r.line) + len(r.swapped) }
 func (e *refEngine) loads() []sim.Load {
 	var out []sim.Load
 	for _, r := range e.replicas {
-		l := sim.Load{Waiting: r.inLine(), Running: len(r.running), FreeBlocks: r.free(), Blocks: math.MaxInt, Replica: r.index}
+		l := sim.Load{Waiting: r.inLine(), Running: len(r.running), FreeBlocks: r.free(), Blocks: math.MaxInt, Replica: r.index,
+			Role: r.cfg.Role, Coming: len(r.coming)}
+		for _, h := range r.held {
+			l.Held += h.blocks
+		}
 		if r.cfg.KVBlocks > 0 {
 			l.Blocks = r.usable
 		}
 		for _, s := range slices.Concat(r.line, r.swapped) {
-			l.PendingPrompt += s.req.Prompt + s.generated - s.computed
+			l.PendingPrompt += s.missing()
 		}
 		for _, s := range r.running {
 			if s.pending() > 1 || s.chunk && r.cfg.InFlight < 2 {

@@ -10,6 +10,7 @@ import (
 
 // refStep is a step in flight.
 type refStep struct {
+	began                  sim.Time
 	took                   time.Duration
 	batch                  sim.Batch
 	parts                  []refPart
@@ -58,6 +59,13 @@ func (e *refEngine) startStep(p *refPass) {
 	b.Padding = sim.Padding{Rows: max(0, p.padRows-b.Decodes), PromptTokens: p.padTo}
 	f.free, f.waiting, f.running = r.free(), r.inLine(), len(r.running)
 	e.push(refPending{at: e.fly(r, f), kind: refStepEnd, replica: r.index})
+	for _, part := range f.parts {
+		if part.s.flow != nil {
+			e.advance()
+			e.layers(part.s.flow, part.tokens)
+			e.rerate()
+		}
+	}
 }
 
 // fly puts a step in flight and returns when it ends. The host prepares it, then
@@ -72,7 +80,7 @@ func (e *refEngine) fly(r *refReplica, f *refStep) (end sim.Time) {
 	slow := e.window(r).Factor
 	host, stage, total = refRound(host, slow), refRound(stage, slow), max(1, refRound(total, slow))
 	if r.cfg.InFlight < 2 {
-		f.took = host + total
+		f.began, f.took = e.now, host+total
 		r.flying = []*refStep{f}
 		return e.now.Add(f.took)
 	}
@@ -87,9 +95,8 @@ func (e *refEngine) fly(r *refReplica, f *refStep) (end sim.Time) {
 
 // refNews is what a step end does to a sequence.
 type refNews struct {
-	s           *refSeq
-	first, done bool
-	hopeless    bool
+	s                                       *refSeq
+	prompt, first, done, hopeless, handOver bool
 }
 
 // refGaps counts gaps by their beginning and class.
@@ -118,7 +125,17 @@ func (e *refEngine) endStep(r *refReplica) {
 		} else {
 			e.res.PrefillTokens += int64(part.tokens)
 		}
+		if s.flow != nil && s.state == sim.Running {
+			e.advance()
+			e.ready(s.flow, e.now, e.bytesOf(s.flow, s.computed))
+			e.rerate()
+		}
 		if !part.samples || !e.gets(part) {
+			continue
+		}
+		if r.cfg.Role == sim.RolePrefill && r.cfg.FirstToken == sim.FirstFromDecode {
+			s.timeline.PrefillEnd = e.now
+			news = append(news, refNews{s: s, prompt: true, handOver: true})
 			continue
 		}
 		more := 0
@@ -138,15 +155,20 @@ func (e *refEngine) endStep(r *refReplica) {
 	e.res.Tokens += int64(tokens)
 	slices.SortFunc(news, func(a, b refNews) int { return cmp.Compare(a.s.rank, b.s.rank) })
 	for _, n := range news {
-		if n.first {
+		if n.prompt {
 			e.emit(n.s, sim.PrefillEnd)
+		}
+		if n.first {
 			e.emit(n.s, sim.FirstToken)
 		}
-		if n.done {
-			r.drop(n.s)
+		switch {
+		case n.done:
+			e.drop(n.s)
 			e.finish(n.s, sim.Finish, n.s.reason)
-		} else if n.hopeless {
-			r.drop(n.s)
+		case n.handOver:
+			e.handOver(n.s)
+		case n.hopeless:
+			e.drop(n.s)
 			e.finish(n.s, sim.Reject, sim.RejectOutOfKV)
 		}
 	}
@@ -177,9 +199,12 @@ func (e *refEngine) gets(part refPart) bool {
 // sample gives s that many tokens, all now.
 func (e *refEngine) sample(s *refSeq, gaps refGaps, n int) refNews {
 	class := int64(s.req.Class)
-	first := s.timeline.FirstToken < 0
-	if first {
-		s.timeline.PrefillEnd, s.timeline.FirstToken = e.now, e.now
+	x := refNews{s: s, prompt: s.timeline.PrefillEnd < 0, first: s.timeline.FirstToken < 0, handOver: s.home.cfg.Role == sim.RolePrefill}
+	if x.prompt {
+		s.timeline.PrefillEnd = e.now
+	}
+	if x.first {
+		s.timeline.FirstToken = e.now
 	} else {
 		gaps[[2]int64{int64(s.last), class}]++
 		if target := e.classes[class].Gap; target > 0 && e.now.Sub(s.last) > target {
@@ -195,7 +220,9 @@ func (e *refEngine) sample(s *refSeq, gaps refGaps, n int) refNews {
 	}
 	s.last = e.now
 	s.evictions = 0
-	return refNews{s, first, s.generated >= s.output, s.state != sim.Running && s.home.hopeless(s, 0)}
+	x.done = s.generated >= s.output
+	x.hopeless = s.state != sim.Running && s.home.hopeless(s, 0)
+	return x
 }
 
 // groups returns the gaps in the order of their beginning and class.

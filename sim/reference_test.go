@@ -40,6 +40,15 @@ type refSeq struct {
 
 	expected int // tokens in flight that the scheduler counts on
 
+	remote int         // leading positions whose KV another replica has
+	away   *refHeld    // its blocks there
+	dest   *refReplica // that is going to decode it, while its prompt is computed
+	early  *refHeld    // blocks taken there
+	hit    int         // positions that a pull found in the prefix cache there
+	flow   *refFlow
+	pulled bool // its KV came by a transfer, and it has not run since
+	asked  sim.Time
+
 	// of the current pass
 	tokens   int
 	taken    int
@@ -49,6 +58,7 @@ type refSeq struct {
 	chunk bool // a prompt chunk of it is in flight
 
 	cache  *kv.Cache // of its replica, if it has hashes
+	chain  []kv.Hash
 	table  *kv.Table
 	cached int
 	drafts int
@@ -68,6 +78,7 @@ type refPending struct {
 // The kinds of pending events, in their order at one instant.
 const (
 	refStepEnd = iota
+	refLink
 	refAbortFirst
 	refAbortTotal
 	refArrival
@@ -87,6 +98,8 @@ type refEngine struct {
 	log      []string
 	res      sim.Result
 	dirty    []*refReplica // to plan at the end of the instant
+	flows    []*refFlow    // in order of their start
+	rated    sim.Time      // when the link was last looked at
 	gaveUp   bool          // somebody was evicted a thousand times without a token
 }
 
@@ -106,7 +119,7 @@ func refRun(cfg sim.Config, policies []policy, reqs []sim.Request) *refEngine {
 		if next < len(reqs) {
 			at = reqs[next].Arrival
 		}
-		for _, p := range e.pending {
+		for _, p := range e.due() {
 			at = min(at, p.at)
 		}
 		if at == sim.Never {
@@ -120,18 +133,17 @@ func refRun(cfg sim.Config, policies []policy, reqs []sim.Request) *refEngine {
 			}
 		}
 		for {
-			i := e.earliest()
-			if i < 0 {
+			p, ok := e.earliest()
+			if !ok {
 				door()
-				if i = e.earliest(); i < 0 {
+				if p, ok = e.earliest(); !ok {
 					break
 				}
 			}
-			p := e.pending[i]
 			if p.kind >= refArrival {
 				door()
 			}
-			e.pending = slices.Delete(e.pending, i, i+1)
+			e.pending = slices.DeleteFunc(e.pending, func(o refPending) bool { return o.created == p.created })
 			e.happen(p)
 		}
 		e.planAll()
@@ -158,19 +170,19 @@ func (e *refEngine) touch(r *refReplica) {
 	}
 }
 
-// earliest returns the index of the first pending event due now, or -1.
-func (e *refEngine) earliest() int {
-	best := -1
-	for i, p := range e.pending {
-		if p.at != e.now {
-			continue
-		}
-		if best < 0 || cmp.Or(cmp.Compare(p.kind, e.pending[best].kind), cmp.Compare(p.replica, e.pending[best].replica),
-			cmp.Compare(p.created, e.pending[best].created)) < 0 {
-			best = i
+// due returns everything that is going to happen, in no order.
+func (e *refEngine) due() []refPending {
+	return append(slices.Clone(e.pending), refPending{at: e.linkDue(), kind: refLink, replica: -1})
+}
+
+// earliest returns what happens first of what is due now.
+func (e *refEngine) earliest() (first refPending, ok bool) {
+	for _, p := range e.due() {
+		if p.at == e.now && (!ok || cmp.Or(cmp.Compare(p.kind, first.kind), cmp.Compare(p.replica, first.replica), cmp.Compare(p.created, first.created)) < 0) {
+			first, ok = p, true
 		}
 	}
-	return best
+	return first, ok
 }
 
 func (e *refEngine) push(p refPending) {
@@ -184,13 +196,15 @@ func (e *refEngine) happen(p refPending) {
 	case refStepEnd:
 		e.endStep(e.replicas[p.replica])
 		e.touch(e.replicas[p.replica])
+	case refLink:
+		e.linkHappens()
 	case refAbortFirst, refAbortTotal:
 		s := p.s
 		if s.state == sim.Ended || p.kind == refAbortFirst && s.timeline.FirstToken >= 0 {
 			return
 		}
 		if s.home != nil {
-			s.home.drop(s)
+			e.drop(s)
 			e.touch(s.home)
 		}
 		e.finish(s, sim.Abort, "")
@@ -259,9 +273,14 @@ func (e *refEngine) enter(s *refSeq) {
 			return
 		}
 	}
-	to := 0
+	loads := e.loads()
+	to := slices.IndexFunc(loads, func(l sim.Load) bool { return l.Role != sim.RoleDecode })
 	if e.cfg.Router != nil {
-		to = e.cfg.Router.Route(e.now, s.query(), e.loads())
+		to = e.cfg.Router.Route(e.now, s.query(), loads)
+	}
+	if to < 0 || to >= len(loads) || loads[to].Closed {
+		e.finish(s, sim.Reject, sim.RejectNoRoute)
+		return
 	}
 	r := e.replicas[to]
 	if reason := r.refuses(s); reason != "" {
@@ -302,8 +321,11 @@ func (e *refEngine) emit(s *refSeq, kind sim.Kind) {
 
 // tell logs an event of a request.
 func (e *refEngine) tell(s *refSeq, v sim.Event) {
-	v.Replica = -1
-	if s.home != nil {
+	switch {
+	case v.Kind == sim.Pull:
+	case s.home == nil:
+		v.Replica = -1
+	default:
 		v.Replica = int32(s.home.index)
 	}
 	v.Serial, v.ID, v.Class, v.Prompt, v.Output = s.serial, s.req.ID, s.req.Class, s.req.Prompt, s.generated

@@ -34,6 +34,8 @@ func (st *Stepper) refuses(r *Request) string {
 		return RejectModelLen
 	case st.memory.Blocks(r.Prompt) > st.memory.Usable() && !st.cfg.Strict:
 		return RejectKVCapacity
+	case st.memory.cache != nil && r.PrefixBlock > 0 && !kv.Convertible(r.PrefixBlock, st.limits.BlockTokens):
+		return RejectPrefixBlock
 	}
 	return ""
 }
@@ -205,6 +207,9 @@ func (st *Stepper) leave(s *Sequence, kind Kind, reason string) {
 		st.dequeue(s)
 	case s.keepSlot || s.keepBlocks:
 		st.detach(s)
+		if s.flow != nil {
+			st.hub.engine.net.orphan(s) // holds the blocks until they have been read
+		}
 		st.retain(s)
 	default:
 		st.detach(s)

@@ -38,7 +38,9 @@ func (p *Plan) Reserve(s *Sequence, tokens int) bool {
 }
 
 // Retain keeps the slot or the blocks of a running sequence past its end,
-// until Release: a static batch gives its memory back as a whole.
+// until Release: a static batch gives its memory back as a whole. A request
+// that another replica decodes, or one that is evicted, has not ended: nothing is
+// kept of it. Nor are blocks that a transfer reads.
 func (p *Plan) Retain(s *Sequence, slot, blocks bool) {
 	p.check()
 	if s.home != p.st || s.state != Running {

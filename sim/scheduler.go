@@ -79,9 +79,9 @@ type Router interface {
 type Load struct {
 	Waiting int // sequences in line, those whose KV is elsewhere, on the way or in host memory included
 	Running int // sequences admitted
-	// PendingPrompt are positions that are not computed yet, queued or
-	// running, those to compute again included, and those that the prefix
-	// cache has.
+	// PendingPrompt are positions that are not computed yet, of those in line
+	// and of the prompts that run, those to compute again included, and those
+	// that the prefix cache has, but not what another replica has.
 	PendingPrompt int
 	FreeBlocks    int // KV blocks free
 	Blocks        int // KV blocks usable

@@ -117,10 +117,11 @@ func (st *Stepper) pass() (changed bool) {
 	decodes := st.commit()
 	if decodes || len(st.step.prefill) > 0 || len(st.step.rows) > 0 || p.swapIn+p.swapOut > 0 {
 		st.step.batch.SwapIn, st.step.batch.SwapOut = p.swapIn, p.swapOut
-		st.holding = p.hold && p.swapIn+p.swapOut == 0 && len(st.step.prefill) == 0 && !st.byRow() && !st.hub.check
+		st.holding = p.hold && !p.gaveBack() && p.swapIn+p.swapOut == 0 && len(st.step.prefill) == 0 && !st.byRow() && !st.hub.check
 		st.launch(decodes, p.padPrompt)
 	}
 	st.publishLoad()
+	st.announcePrompts()
 	return changed
 }
 

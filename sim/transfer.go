@@ -70,7 +70,8 @@ func (st *Stepper) freed() {
 // s waits at its turn, with at least one position pending. A sequence of
 // View.Coming stays there until its prompt is complete, and one that has been
 // pulled cannot be again ([Sequence.Pulled]). It returns false if the blocks
-// are not free.
+// are not free. The transfers of a pass start, and their events come, before
+// those of its other calls.
 func (p *Plan) Pull(s *Sequence) bool {
 	p.check()
 	st := p.st
@@ -110,7 +111,8 @@ func (m *memory) pull(h *blockSet, s *Sequence) (hit int, ok bool) {
 	positions := s.coming()
 	if h.hashed {
 		if !s.req.NoPrefixRead {
-			hit = m.cache.Lookup(&h.table, h.chain, positions) * m.cache.BlockTokens()
+			m.cache.Lookup(&h.table, h.chain, positions)
+			hit = m.cache.Known(&h.table) * m.cache.BlockTokens()
 		}
 		ok = m.cache.Allocate(&h.table, nil, positions, 0)
 		h.blocks = h.table.Len()
@@ -207,11 +209,12 @@ func (st *Stepper) letGo(s *Sequence, kind Kind) {
 }
 
 // forgetComing takes a sequence off the list of those that are computed for
-// this replica.
+// this replica, which may be all that it waits for before it changes its role.
 func (st *Stepper) forgetComing(s *Sequence) {
 	st.coming.remove(s)
 	st.load.Coming = st.coming.n
 	s.dest = nil
+	st.hub.engine.look(st)
 }
 
 // readChain readies the hashes of r for this replica. A chain that cannot be

@@ -370,3 +370,150 @@ func TestConfigRoles(t *testing.T) {
 		}
 	}
 }
+
+// The decode side is chosen when a prompt is admitted: the router sees the load
+// with that prompt, and with those chosen before.
+func TestHandoffSeesTheAdmission(t *testing.T) {
+	cfg := split(1, 1, sim.Link{Layers: 4}, func(r *sim.Replica) { r.KVBlocks = 300 })
+	var got []string
+	cfg.Handoff = routeFunc(func(q sim.Query, l []sim.Load) int {
+		got = append(got, fmt.Sprintf("%d: %d waiting, %d running, %d pending, %d free, %d coming", q.ID, l[0].Waiting, l[0].Running, l[0].PendingPrompt, l[0].FreeBlocks, l[1].Coming))
+		return 1
+	})
+	tokens(t, cfg, []sim.Request{{ID: 1, Prompt: 1000, Output: 2}, {ID: 2, Prompt: 500, Output: 2}})
+	want := []string{"1: 0 waiting, 2 running, 0 pending, 150 free, 0 coming", "2: 0 waiting, 2 running, 0 pending, 150 free, 1 coming"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+type routeFunc func(sim.Query, []sim.Load) int
+
+func (f routeFunc) Route(_ sim.Time, q sim.Query, l []sim.Load) int { return f(q, l) }
+
+// A prompt that is preempted while it is sent has brought all positions in the
+// end, whatever its own side finds in the prefix cache then.
+func TestPullOfAPreemptedPrompt(t *testing.T) {
+	chain := make([]kv.Hash, 100)
+	for i := range chain {
+		chain[i] = kv.Hash(i + 1)
+	}
+	cfg := split(1, 1, sim.Link{Layers: 10}, func(r *sim.Replica) { r.PrefixCache, r.MaxBatchTokens = true, 250 })
+	passes := 0
+	cfg.Replicas[0].Scheduler = sim.SchedulerFunc(func(v sim.View, p *sim.Plan) {
+		if passes++; passes == 3 {
+			p.Preempt(v.Running.First())
+		}
+		scheduler.ChunkedPrefill{}.Schedule(v, p)
+	})
+	_, log, res := tokens(t, cfg, []sim.Request{{ID: 1, Prompt: 1000, Output: 2, Prefix: chain, PrefixBlock: 10}})
+	if res.Preemptions != 1 || res.Transferred != 1000 || !strings.Contains(strings.Join(log, "\n"), "pulled #1 id 1 1000 positions") {
+		t.Errorf("%+v\n%s", res, strings.Join(log, "\n"))
+	}
+}
+
+// What another request is going to compute here has no KV to share yet.
+func TestPullOfBlocksThatAreNotComputed(t *testing.T) {
+	chain := make([]kv.Hash, 100)
+	for i := range chain {
+		chain[i] = kv.Hash(i + 1)
+	}
+	cfg := split(1, 1, sim.Link{}, func(r *sim.Replica) { r.PrefixCache, r.EagerSharing = true, true })
+	cfg.Router = byID{0, 1}
+	cfg.Replicas[1].Scheduler = sim.SchedulerFunc(func(v sim.View, p *sim.Plan) {
+		if v.Remote.Len()+v.Pulling.Len() > 0 {
+			admitAll(v, p)
+		}
+		p.AddDecodes()
+		if v.Running.Len() > 0 {
+			for s := range v.Remote.All() {
+				p.Pull(s)
+			}
+		}
+		admitAll(v, p)
+	})
+	reqs := []sim.Request{{ID: 0, Prompt: 1000, Output: 2, Prefix: chain, PrefixBlock: 10}, {ID: 1, Prompt: 1000, Output: 2, Prefix: chain, PrefixBlock: 10, Arrival: sim.Time(60 * ms)}}
+	_, log, _ := tokens(t, cfg, reqs)
+	if !strings.Contains(strings.Join(log, "\n"), "pull #1 id 0 1000 positions, cached 0") {
+		t.Error(strings.Join(log, "\n"))
+	}
+}
+
+// What a batch keeps of its requests does not travel with them, and what a
+// transfer reads is held even if only a slot was kept.
+func TestRetainAndHandOver(t *testing.T) {
+	for _, layers := range []int{0, 10} {
+		for _, output := range []int{1, 3} {
+			cfg := split(1, 1, sim.Link{Layers: layers, Bandwidth: 1e9}, func(r *sim.Replica) { r.KVBlocks, r.MaxSeqs = 101, 1 })
+			cfg.Replicas[0].KVBlocks = 100
+			cfg.Replicas[0].Scheduler = sim.SchedulerFunc(func(v sim.View, p *sim.Plan) {
+				p.Release()
+				admitAll(v, p)
+				for s := range v.Running.All() {
+					p.Retain(s, true, output == 3)
+				}
+			})
+			var loads [][]sim.Load
+			cfg.Admission = admitFunc(func(_ sim.Query, l []sim.Load) { loads = append(loads, slices.Clone(l)) })
+			_, log, _ := tokens(t, cfg, []sim.Request{
+				{ID: 1, Prompt: 1000, Output: output}, {ID: 2, Arrival: sim.Time(50 * ms), Prompt: 2000, Output: 1}, {ID: 3, Arrival: sim.Time(5 * time.Second), Prompt: 2000, Output: 1},
+			})
+			if l := loads[1][0]; output == 3 || layers == 10 {
+				if l.FreeBlocks != 0 || l.Held != 100 {
+					t.Errorf("%d layers, %d tokens: load %+v while the transfer reads", layers, output, l)
+				}
+			}
+			if l := loads[2][1]; l.FreeBlocks != 101 || l.Running != 0 {
+				t.Errorf("%d layers, %d tokens: load %+v of the decode side in the end\n%s", layers, output, l, strings.Join(log, "\n"))
+			}
+		}
+	}
+}
+
+// What does not suit the decode side ends when it is handed over.
+func TestHandOverToAnother(t *testing.T) {
+	for _, layers := range []int{0, 10} {
+		for _, tt := range []struct {
+			name   string
+			change func(r *sim.Replica)
+			want   string
+		}{
+			{"fewer tokens", func(r *sim.Replica) { r.MaxModelLen = 1001 }, "r0 finish #1 id 1 length: 1 tokens"},
+			{"no memory for the next token", func(r *sim.Replica) { r.KVBlocks = 100 }, "r0 reject #1 id 1 out_of_kv: 1 tokens"},
+			{"prompt too long", func(r *sim.Replica) { r.MaxModelLen = 999 }, "r0 reject #1 id 1 exceeds_max_model_len: 1 tokens"},
+			{"other blocks", func(r *sim.Replica) { r.PrefixCache, r.BlockTokens = true, 7 }, "r0 reject #1 id 1 incompatible_prefix_block: 1 tokens"},
+		} {
+			cfg := split(1, 1, sim.Link{Layers: layers}, nil)
+			tt.change(&cfg.Replicas[1])
+			_, log, _ := tokens(t, cfg, []sim.Request{{ID: 1, Prompt: 1000, Output: 9, Prefix: []kv.Hash{1, 2, 3}, PrefixBlock: 10}})
+			if !strings.Contains(strings.Join(log, "\n"), tt.want) {
+				t.Errorf("%s, %d layers: no %q:\n%s", tt.name, layers, tt.want, strings.Join(log, "\n"))
+			}
+		}
+	}
+}
+
+// A pass that frees something and holds is asked again: here the youngest is
+// evicted after the head of the queue was refused.
+func TestHoldIsIgnoredAfterAnEviction(t *testing.T) {
+	run := func(check bool) []string {
+		cfg := oneReplica()
+		r := &cfg.Replicas[0]
+		r.KVBlocks, r.BlockTokens, cfg.Check = 4, 4, check
+		passes := 0
+		r.Scheduler = sim.SchedulerFunc(func(v sim.View, p *sim.Plan) {
+			passes++
+			admitAll(v, p)
+			if passes == 2 {
+				p.Preempt(v.Running.Last())
+			}
+			p.AddDecodes()
+			p.Hold()
+		})
+		_, log, _ := tokens(t, cfg, []sim.Request{{ID: 1, Prompt: 6, Output: 3}, {ID: 2, Prompt: 6, Output: 2}, {ID: 3, Prompt: 7, Output: 2}})
+		return log
+	}
+	if d := cmp.Diff(run(true), run(false)); d != "" {
+		t.Errorf("holding changes the log (-without +with):\n%s", d)
+	}
+}

@@ -33,6 +33,10 @@ func Convert(dst, chain []Hash, from, to, tokens int) ([]Hash, error) {
 	return dst, fmt.Errorf("kv: hashes of %d-token blocks do not convert to %d-token blocks: neither is a multiple of the other", from, to)
 }
 
+// Convertible reports whether hashes of blocks of from tokens, at least 1, convert
+// to those of blocks of to tokens.
+func Convertible(from, to int) bool { return from%to == 0 || to%from == 0 }
+
 // fullBlocks returns ⌊n·from / to⌋ for sizes of which one divides the other.
 func fullBlocks(n, from, to int) int {
 	if from >= to {
