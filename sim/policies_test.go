@@ -356,15 +356,11 @@ func (c *chaosPass) progress() {
 			return
 		}
 	}
-	for _, id := range c.swapped() {
-		if c.swapIn(id) {
-			return
-		}
+	if slices.ContainsFunc(c.swapped(), c.swapIn) {
+		return
 	}
-	for _, id := range c.remote() {
-		if c.pull(id) {
-			return
-		}
+	if slices.ContainsFunc(c.remote(), c.pull) {
+		return
 	}
 	for _, id := range append(append(c.waiting(), c.remote()...), c.swapped()...) {
 		c.reject(id, "chaos")
