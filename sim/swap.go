@@ -8,7 +8,7 @@ import "fmt"
 // just been admitted goes too. All blocks that it had before are copied, also
 // those reserved; its drafts are dropped. The copies go with the step
 // (Batch.SwapOut). It returns false, and changes nothing, if the host has too
-// few blocks.
+// few blocks, or the sequence no position, having been admitted in this pass.
 func (p *Plan) Swap(s *Sequence) bool {
 	p.check()
 	st := p.st
@@ -18,7 +18,7 @@ func (p *Plan) Swap(s *Sequence) bool {
 	// What this pass has taken for it comes back, but not the blocks of what a
 	// store had of it.
 	blocks := max(s.Blocks(), st.memory.Blocks(s.Context()))
-	if st.cfg.HostBlocks == 0 || !st.host.Take(blocks) {
+	if st.cfg.HostBlocks == 0 || s.Context() == 0 || !st.host.Take(blocks) {
 		return p.refuse(RefusedHost)
 	}
 	p.takeBack(s)

@@ -67,9 +67,9 @@ func (c *Chaos) fetchInTurn() {
 	}
 }
 
-// swap moves a sequence that has anything to host memory, if there is room.
+// swap moves a sequence to host memory if there is room.
 func (c *Chaos) swap(s *sim.Sequence) bool {
-	if s.Context() == 0 || !c.p.Swap(s) {
+	if !c.p.Swap(s) {
 		return false
 	}
 	delete(c.added, s.Serial())

@@ -221,6 +221,9 @@ func (l *Laws) end(e *sim.Event) {
 		if s.fresh > 0 {
 			l.violate(e, "replica %d: tokens at %d ns, but no step ends then", i, int64(s.freshAt))
 		}
+		if n := s.host.out.count + s.host.in.count; n > 0 && l.Config.Until == 0 {
+			l.violate(e, "replica %d: no step copies %d sequences to or from host memory", i, n)
+		}
 		l.balance(e, i, s)
 	}
 }

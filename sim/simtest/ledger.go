@@ -225,8 +225,7 @@ func (l *Laws) residency(e *sim.Event, x *life, to place) {
 	l.kept.add(bounds{n.lo - x.found, n.hi - x.found})
 	if to == swapped {
 		x.swapped = n
-		s.host.out.count++
-		s.host.out.blocks += s.blocksFor(int(n.lo))
+		s.swapOut(n.lo)
 	}
 }
 
@@ -237,8 +236,7 @@ func (l *Laws) begin(e *sim.Event, x *life, s *site) {
 	if x.place != swapped {
 		return
 	}
-	s.host.in.count++
-	s.host.in.blocks += s.blocksFor(int(e.Cached))
+	s.swapIn(x.swapped.lo, x.found)
 	l.kept.add(bounds{x.found - x.swapped.lo, x.found - x.swapped.hi})
 	s.needs.add(bounds{x.found - x.swapped.lo, x.found - x.swapped.hi})
 	s.pairs.add(bounds{pairs(x.found) - pairs(x.swapped.lo), pairs(x.found) - pairs(x.swapped.hi)})

@@ -308,7 +308,7 @@ func (l *Laws) leave(e *sim.Event, x *life, at place) {
 	if x.replica >= 0 {
 		l.settle(e, x, last)
 		if at == swapped {
-			l.site(x.replica).host.unknown = true
+			l.site(x.replica).endSwapped(x.swapped.lo)
 		}
 		if at == waiting && x.preemptions > 0 {
 			// What was in flight when it was preempted is lost, and surplus too.

@@ -27,6 +27,9 @@ func (l *Laws) role(e *sim.Event) {
 		l.violate(e, "%v of replica %d of %d", e.Kind, e.Replica, n)
 		return
 	}
+	if e.Serial|int64(e.ID|e.Class|e.Prompt|e.Output)|int64(e.Preemptions|e.GapsOver|e.Tokens|e.Cached) != 0 || e.Timeline != (sim.Timeline{}) {
+		l.violate(e, "a change of role is about request #%d", e.Serial)
+	}
 	s := l.site(e.Replica)
 	role, ok := roles[e.Reason]
 	if !ok || s.known && l.Config.Roles == nil {

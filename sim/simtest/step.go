@@ -318,7 +318,14 @@ func (l *Laws) memory(e *sim.Event, s *site, apart int) {
 	}
 }
 
-func (s *site) blocksFor(tokens int) int { return (tokens + s.blockTokens - 1) / s.blockTokens }
+// blocksFor returns the blocks that hold so many tokens, 0 if their size is
+// unknown.
+func (s *site) blocksFor(tokens int) int {
+	if s.blockTokens == 0 {
+		return 0
+	}
+	return (tokens + s.blockTokens - 1) / s.blockTokens
+}
 
 // ownBlocks returns the blocks that hold a batch if none is shared, with one
 // for each of the other running sequences.

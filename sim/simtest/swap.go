@@ -7,6 +7,7 @@ type host struct {
 	limit   int  // blocks
 	blocks  int  // in use, as steps say
 	unknown bool // somebody ended there, with an unknown number of them
+	there   copied
 
 	// What the events since the latest step say of it.
 	out, in copied
@@ -14,6 +15,34 @@ type host struct {
 
 // copied counts sequences, and blocks that they have at least.
 type copied struct{ count, blocks int }
+
+func (c *copied) add(count, blocks int) {
+	c.count += count
+	c.blocks += blocks
+}
+
+// swapOut notes that a sequence with that many positions, or more, went to host
+// memory.
+func (s *site) swapOut(positions int64) {
+	n := s.swappedBlocks(positions)
+	s.host.out.add(1, n)
+	s.host.there.add(1, n)
+}
+
+// swapIn notes that one came back with so many.
+func (s *site) swapIn(least, positions int64) {
+	s.host.in.add(1, s.swappedBlocks(positions))
+	s.host.there.add(-1, -s.swappedBlocks(least))
+}
+
+// endSwapped notes that one ended there.
+func (s *site) endSwapped(least int64) {
+	s.host.unknown = true
+	s.host.there.add(-1, -s.swappedBlocks(least))
+}
+
+// swappedBlocks returns the fewest blocks of a sequence with so many positions.
+func (s *site) swappedBlocks(positions int64) int { return max(1, s.blocksFor(int(positions))) }
 
 // swaps compares the copies of a step with the sequences that were swapped out
 // and in when it began.
@@ -30,7 +59,14 @@ func (l *Laws) swaps(e *sim.Event, s *site) {
 	}
 	h.out, h.in = copied{}, copied{}
 	h.blocks += b.SwapOut - b.SwapIn
-	if h.blocks < 0 || !h.unknown && h.blocks > h.limit && s.known {
-		l.violate(e, "%d blocks in host memory of %d", h.blocks, h.limit)
+	switch {
+	case h.blocks < 0:
+		l.violate(e, "%d blocks more are swapped in than out", -h.blocks)
+	case h.unknown:
+	case h.blocks > h.limit && s.known || h.blocks < h.there.blocks || h.there.count == 0 && h.blocks > 0:
+		l.violate(e, "%d blocks in host memory of %d for %d sequences, which have %d at least", h.blocks, h.limit, h.there.count, h.there.blocks)
+	}
+	if h.there.count == 0 {
+		h.blocks, h.unknown = 0, false
 	}
 }

@@ -77,6 +77,10 @@ func (l *Laws) pull(e *sim.Event, x *life) {
 		return
 	}
 	s := l.site(e.Replica)
+	if x.wire.open {
+		l.violate(e, "a second transfer")
+		return
+	}
 	if x.place != remote && x.place != pulling {
 		x.early = true
 		s.coming++
@@ -101,7 +105,7 @@ func (l *Laws) pull(e *sim.Event, x *life) {
 // pulled ends a transfer: the source is free.
 func (l *Laws) pulled(e *sim.Event, x *life) {
 	w := &x.wire
-	if e.Tokens != w.positions || e.Took != e.Time.Sub(w.at) {
+	if !w.open || e.Tokens != w.positions || e.Took != e.Time.Sub(w.at) {
 		l.violate(e, "%d positions in %d ns of a transfer of %d that began at %d ns", e.Tokens, int64(e.Took), w.positions, int64(w.at))
 	}
 	l.counts.Transfers++

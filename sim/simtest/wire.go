@@ -67,6 +67,9 @@ func (w *wires) begin(l *Laws, e *sim.Event, x *life, s *site) {
 
 // end checks the time of a transfer, and what its ports have carried.
 func (w *wires) end(l *Laws, e *sim.Event, x *life) {
+	if !x.wire.open {
+		return
+	}
 	if l.Config.Link != nil {
 		w.check(l, e, &x.wire)
 	}
