@@ -88,6 +88,28 @@ func TestSurplusSteps(t *testing.T) {
 	}
 }
 
+// Driven by hand a step with others in flight ends without outcomes too.
+func TestStepperWithStepsInFlight(t *testing.T) {
+	st, err := sim.NewStepper(inFlight(2, sim.AsyncExact, staged{0, ms, ms}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Submit(0, sim.Request{ID: 1, Prompt: 10, Output: 3})
+	for range 2 {
+		if b, _, err := st.Plan(0); err != nil || b.Empty() {
+			t.Fatal(b, err)
+		}
+	}
+	for range 2 {
+		if err := st.Complete(millisecond(1), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := st.Lookup(1).Generated(); n != 2 {
+		t.Errorf("%d tokens", n)
+	}
+}
+
 // Under memory pressure, with aborts and with prefix caching, everybody gets
 // the tokens that he asked for and every position is accounted for.
 func TestInFlightAccounts(t *testing.T) {

@@ -209,7 +209,7 @@ func (st *Stepper) Complete(now Time, outcomes []Outcome) error {
 	if st.flying == 0 {
 		panic("sim: Stepper.Complete without a step in flight")
 	}
-	if outcomes == nil && st.byRow() && st.cfg.Drafter == nil {
+	if outcomes == nil && st.cfg.Drafts > 0 && st.cfg.Drafter == nil {
 		return errors.New("sim: Stepper.Complete: outcomes are nil, and so is the Drafter of a replica with Drafts")
 	}
 	st.tick(now)

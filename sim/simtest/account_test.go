@@ -3,7 +3,6 @@ package simtest_test
 import (
 	"cmp"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,27 +12,43 @@ import (
 	"servesim/sim/simtest"
 )
 
-// byHand returns the first replica of a scenario, with nothing around it, and
-// the requests that have an output.
+// byHand returns a replica of a scenario, with nothing around it, and the
+// requests that have an output.
 func byHand(s simtest.Scenario) (cfg sim.Config, requests []sim.Request) {
 	cfg = s.Config(func() sim.Scheduler { return &simtest.Chaos{Seed: s.Seed} })
-	cfg.Replicas, cfg.Router, cfg.Admission, cfg.FollowUp, cfg.Until, cfg.MaxSteps = cfg.Replicas[:1], nil, nil, nil, 0, 0
+	r := cfg.Replicas[int(s.Seed)%len(cfg.Replicas)]
+	r.Role, r.Group, r.Strict = sim.RoleBoth, 0, false
 	for r := range s.Requests() {
 		if r.Output > 0 {
 			requests = append(requests, r)
 		}
 	}
-	return cfg, requests
+	return sim.Config{Replicas: []sim.Replica{r}, Classes: cfg.Classes, TokenTimes: true}, requests
+}
+
+// part says that some positions of every third request are elsewhere.
+func part(r sim.Request) int {
+	switch r.ID % 6 {
+	case 0:
+		return r.Prompt
+	case 3:
+		return r.Prompt / 2
+	}
+	return 0
 }
 
 // Every request that finishes gets the tokens it wants and the positions that
-// they need, whatever was shared, lost or drafted.
+// they need, whatever was shared, fetched, swapped, lost, drafted or too much.
 func TestEveryRequestGetsItsPositions(t *testing.T) {
-	var finished, hits, lost, rejected int
-	for seed := range scenarios(t, 150) {
-		s := simtest.Scenario{Seed: seed}
+	sums := map[string]int{}
+	for seed := range scenarios(t, 200) {
+		s := simtest.Scenario{Seed: seed, Deployments: seed%2 == 1}
 		cfg, requests := byHand(s)
-		accounts, err := simtest.Serve(cfg, requests)
+		hand := simtest.Hand{Config: cfg}
+		if s.Deployments {
+			hand.Remote, hand.Transfer = part, time.Duration(seed%7)*5*time.Microsecond
+		}
+		accounts, err := hand.Serve(requests)
 		if err != nil {
 			t.Fatalf("%v\nin %v", err, s)
 		}
@@ -51,15 +66,17 @@ func TestEveryRequestGetsItsPositions(t *testing.T) {
 			if want := min(a.Request.Output, cmp.Or(a.Request.MaxOutput, math.MaxInt), room); a.Output != want {
 				t.Errorf("%+v wants %d tokens\nin %v", a, want, s)
 			}
-			finished++
-			hits += a.Hits
-			lost += a.Lost
-			rejected += a.Rejected
+			sums["finished"]++
+			for name, n := range map[string]int{"hit": a.Hits, "transferred": a.Transferred, "again": a.Again, "lost": a.Lost, "rejected": a.Rejected, "surplus": a.Surplus} {
+				sums[name] += n
+			}
 		}
 	}
-	t.Logf("%d requests: %d positions hit, %d lost, %d drafts rejected", finished, hits, lost, rejected)
-	if slices.Contains([]int{finished, hits, lost, rejected}, 0) {
-		t.Error("some of these never happen")
+	t.Logf("requests finished, and positions: %v", sums)
+	for _, name := range []string{"finished", "hit", "transferred", "again", "lost", "rejected", "surplus"} {
+		if sums[name] == 0 {
+			t.Errorf("none %s", name)
+		}
 	}
 }
 
@@ -92,6 +109,35 @@ func TestAccounts(t *testing.T) {
 		}
 		if a.Kind == sim.Finish && a.Needs() != want.Scheduled {
 			t.Errorf("account %d: needs %d, want %d", i, a.Needs(), want.Scheduled)
+		}
+	}
+}
+
+// The same by hand for a prompt of 33 tokens whose KV is elsewhere, all or a part
+// of it, and for one with a step in flight when it ends.
+func TestAccountsOfDeployments(t *testing.T) {
+	for _, tt := range []struct {
+		remote, inFlight int
+		want             simtest.Account
+	}{
+		{33, 1, simtest.Account{Transferred: 33, Again: 1, Scheduled: 3}},
+		{20, 1, simtest.Account{Transferred: 20, Scheduled: 13 + 2}},
+		{0, 2, simtest.Account{Scheduled: 33 + 2 + 1, Surplus: 1}},
+	} {
+		hand := simtest.Hand{
+			Config: sim.Config{Replicas: []sim.Replica{{
+				Scheduler: scheduler.Pull{Scheduler: scheduler.VLLM1{}}, CostModel: sim.CostFunc(func(sim.Batch) time.Duration { return time.Millisecond }),
+				KVBlocks: 10, InFlight: tt.inFlight, Async: sim.Async(2 * (tt.inFlight - 1)),
+			}}},
+			Remote: func(sim.Request) int { return tt.remote }, Transfer: time.Millisecond,
+		}
+		accounts, err := hand.Serve([]sim.Request{{ID: 1, Prompt: 33, Output: 3}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, want := accounts[0], tt.want
+		if a.Transferred != want.Transferred || a.Again != want.Again || a.Scheduled != want.Scheduled || a.Surplus != want.Surplus || a.Needs() != want.Scheduled {
+			t.Errorf("%d remote, %d in flight: got %+v, want %+v", tt.remote, tt.inFlight, a, want)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func TestLawsHoldUnderChaos(t *testing.T) {
 func TestChaosConforms(t *testing.T) {
 	holds := 0
 	for seed := range scenarios(t, 100) {
-		s := simtest.Scenario{Seed: 1000 + seed}
+		s := simtest.Scenario{Seed: 1000 + seed, Deployments: seed%2 == 1}
 		passes, steps := 0, 0
 		make := func() sim.Scheduler {
 			c := &simtest.Chaos{Seed: seed}
@@ -183,10 +183,11 @@ func TestChaosDependsOnItsSeed(t *testing.T) {
 }
 
 func FuzzLawsUnderChaos(f *testing.F) {
-	f.Add(uint64(3), uint64(5))
-	f.Add(uint64(14), uint64(0))
-	f.Fuzz(func(t *testing.T, seed, chaos uint64) {
-		if err := (simtest.Scenario{Seed: seed}).Run(func() sim.Scheduler { return &simtest.Chaos{Seed: chaos} }); err != nil {
+	f.Add(uint64(3), uint64(5), false)
+	f.Add(uint64(14), uint64(0), false)
+	f.Add(uint64(3), uint64(1), true)
+	f.Fuzz(func(t *testing.T, seed, chaos uint64, deployments bool) {
+		if err := (simtest.Scenario{Seed: seed, Deployments: deployments}).Run(func() sim.Scheduler { return &simtest.Chaos{Seed: chaos} }); err != nil {
 			t.Fatal(err)
 		}
 	})

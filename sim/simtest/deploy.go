@@ -172,14 +172,14 @@ func (d *layout) limit() {
 }
 
 // apply puts the deployment into cfg.
-func (d *deployment) apply(cfg *sim.Config, router sim.Router, seed uint64) {
+func (d *layout) apply(cfg *sim.Config, router sim.Router, seed uint64) {
 	cfg.Windows = d.windows
 	if d.link == nil {
 		return
 	}
 	cfg.Link = d.link
-	cfg.Router = pool{router: router, short: d.short}
-	cfg.Handoff = pool{router: routers[d.handoff], decodes: true}
+	cfg.Router = pool{router: router, short: d.short, blind: d.router == "by-id"}
+	cfg.Handoff = pool{router: routers[d.handoff], decodes: true, blind: d.handoff == "by-id"}
 	if d.moves {
 		cfg.SwitchCost = d.switchCost
 		cfg.Roles = &mover{rng: rand.New(rand.NewPCG(seed, 6)), left: 40}
@@ -213,14 +213,15 @@ func describeRole(b *strings.Builder, r *sim.Replica) {
 type pool struct {
 	router  sim.Router
 	decodes bool
-	short   int // prompts up to here may go to those that only decode
+	short   int  // prompts up to here may go to those that only decode
+	blind   bool // closed ones are not left out
 }
 
 func (p pool) Route(now sim.Time, q sim.Query, loads []sim.Load) int {
 	var in []sim.Load
 	for _, l := range loads {
 		switch {
-		case l.Closed, p.decodes && l.Role == sim.RolePrefill:
+		case l.Closed && !p.blind, p.decodes && l.Role == sim.RolePrefill:
 		case !p.decodes && l.Role == sim.RoleDecode && q.Prompt > p.short:
 		default:
 			in = append(in, l)
