@@ -16,6 +16,20 @@ type features struct {
 
 	hits, again, whole          int // admissions with hits: first ones, others, of all but the last position
 	accepted, rejected, several int // steps with such drafts; with several of a class
+
+	moves map[string]int // what happens between replicas, and to those who wait
+	last  map[int64]sim.Event
+
+	runs, events int
+	total        sim.Result // of a part of its fields
+}
+
+// reached is what some deployments must come to.
+var reached = []string{
+	"fetched before the prompt is complete", "fetched behind a hit", "computed in spite of KV elsewhere", "ended elsewhere",
+	"ended on the way", "ended coming", "ended in host memory", "turned away by the decode side", "ended there for want of room",
+	"swapped out", "swapped in", "a token while waiting", "ended while waiting",
+	"surplus", "first token from the decode side", "changed role", "stepped in a group",
 }
 
 func (f *features) Observe(e sim.Event) {
@@ -37,6 +51,37 @@ func (f *features) Observe(e sim.Event) {
 	}
 	if e.Kind == sim.StepEnd {
 		f.drafts(e)
+	}
+	f.move(e)
+}
+
+// move counts what deployments have of their own.
+func (f *features) move(e sim.Event) {
+	before := f.last[e.Serial]
+	ended := e.Kind == sim.Abort || e.Kind == sim.Reject
+	for what, happens := range map[string]bool{
+		"fetched before the prompt is complete": e.Kind == sim.Pull && before.Kind != sim.Handoff,
+		"fetched behind a hit":                  e.Kind == sim.Pull && e.Cached > 0,
+		"computed in spite of KV elsewhere":     e.Kind == sim.Admit && before.Kind == sim.Handoff,
+		"ended elsewhere":                       ended && before.Kind == sim.Handoff,
+		"ended on the way":                      ended && before.Kind == sim.Pull && before.Replica == e.Replica,
+		"ended coming":                          ended && before.Kind == sim.Pull && before.Replica != e.Replica,
+		"ended in host memory":                  ended && before.Kind == sim.Preempt && before.Reason == sim.PreemptSwap,
+		"turned away by the decode side":        e.Kind == sim.Reject && e.Replica >= 0 && e.Time == e.Timeline.PrefillEnd && e.Reason != sim.RejectOutOfKV,
+		"ended there for want of room":          e.Kind == sim.Finish && e.Output == 1 && e.Reason == sim.FinishLength,
+		"swapped out":                           e.Kind == sim.StepEnd && e.Batch.SwapOut > 0,
+		"swapped in":                            e.Kind == sim.StepEnd && e.Batch.SwapIn > 0,
+		"a token while waiting":                 e.Kind == sim.Admit && before.Kind == sim.Preempt && e.Output > before.Output,
+		"ended while waiting":                   e.Kind == sim.Finish && before.Kind == sim.Preempt,
+		"first token from the decode side":      e.Kind == sim.FirstToken && before.Kind == sim.Admit && e.Timeline.PrefillEnd != e.Time,
+		"changed role":                          e.Kind == sim.Open,
+	} {
+		if happens {
+			f.moves[what]++
+		}
+	}
+	if f.last[e.Serial] = e; e.Kind == sim.Finish || ended {
+		delete(f.last, e.Serial)
 	}
 }
 
@@ -78,9 +123,13 @@ func underChaos(t *testing.T, s simtest.Scenario, f *features) {
 		return &simtest.Chaos{Seed: s.Seed<<8 + replicas}
 	})
 	laws := &simtest.Laws{Config: cfg}
-	cfg.Observers = []sim.Observer{laws}
-	if s.Seed < simtest.Scenarios {
+	cfg.Observers = []sim.Observer{laws, sim.ObserverFunc(func(sim.Event) { f.events++ })}
+	watched := s.Seed < simtest.Scenarios || s.Deployments
+	if watched {
 		cfg.Observers = append(cfg.Observers, f)
+		for _, r := range cfg.Replicas {
+			f.moves["stepped in a group"] += r.Group
+		}
 	}
 	res, err := sim.Run(context.Background(), cfg, s.Requests())
 	if err == nil {
@@ -89,22 +138,66 @@ func underChaos(t *testing.T, s simtest.Scenario, f *features) {
 	if err != nil {
 		t.Fatalf("%v\nin %v", err, s)
 	}
-	if res.Unfinished > 0 && s.Seed < simtest.Scenarios {
-		f.cut++
+	f.add(res)
+	if watched {
+		f.cut += int(min(res.Unfinished, 1))
+		f.moves["surplus"] += int(res.Surplus)
 	}
 }
 
-// Laws hold when a scheduler does whatever it may.
+func (f *features) add(r sim.Result) {
+	f.runs++
+	t := &f.total
+	t.Arrived += r.Arrived
+	t.Completed += r.Completed
+	t.Rejected += r.Rejected
+	t.Aborted += r.Aborted
+	t.Unfinished += r.Unfinished
+	t.Steps += r.Steps
+	t.Tokens += r.Tokens
+	t.Preemptions += r.Preemptions
+	t.Transfers += r.Transfers
+	t.Switches += r.Switches
+	t.Surplus += r.Surplus
+}
+
+// Laws hold when a scheduler does whatever it may, and the scenarios reach
+// everything: TestScheduler means little if they do not.
 func TestLawsHoldUnderChaos(t *testing.T) {
-	f := &features{kinds: map[sim.Kind]int{}, reasons: map[string]int{}}
+	alike, apart := newFeatures(), newFeatures()
 	for seed := range scenarios(t, 600) {
-		underChaos(t, simtest.Scenario{Seed: seed}, f)
-		underChaos(t, simtest.Scenario{Seed: seed, Deployments: true}, f)
+		underChaos(t, simtest.Scenario{Seed: seed}, alike)
+		underChaos(t, simtest.Scenario{Seed: seed, Deployments: true}, apart)
 	}
-	// TestScheduler means little if its scenarios do not reach everything.
-	for kind := sim.Arrive; kind <= sim.End; kind++ {
-		if f.kinds[kind] == 0 {
+	alike.check(t, "replicas that are alike")
+	apart.check(t, "deployments")
+	for _, kind := range []sim.Kind{sim.Handoff, sim.Pull, sim.Pulled, sim.Drain, sim.Open} {
+		if apart.kinds[kind] == 0 {
 			t.Errorf("no %v in any run", kind)
+		}
+	}
+	for _, what := range reached {
+		if apart.moves[what] == 0 {
+			t.Errorf("in no deployment: %s", what)
+		}
+	}
+}
+
+func newFeatures() *features {
+	return &features{kinds: map[sim.Kind]int{}, reasons: map[string]int{}, moves: map[string]int{}, last: map[int64]sim.Event{}}
+}
+
+// check reports what does not happen although it can without roles.
+func (f *features) check(t *testing.T, name string) {
+	t.Helper()
+	n := f.total
+	t.Logf("%s: %d runs with %d events: %d requests arrived, %d completed, %d rejected, %d aborted, %d cut off; %d steps, %d tokens, %d preemptions, %d transfers, %d changes of role, %d surplus positions",
+		name, f.runs, f.events, n.Arrived, n.Completed, n.Rejected, n.Aborted, n.Unfinished, n.Steps, n.Tokens, n.Preemptions, n.Transfers, n.Switches, n.Surplus)
+	for _, kind := range []sim.Kind{
+		sim.Arrive, sim.Queue, sim.Admit, sim.PrefillEnd, sim.FirstToken, sim.Preempt, sim.Finish, sim.Reject, sim.Abort, sim.StepEnd, sim.End,
+	} {
+		if f.kinds[kind] == 0 {
+			t.Errorf("%s: no %v in any run", name, kind)
 		}
 	}
 	for _, reason := range []string{
@@ -113,17 +206,17 @@ func TestLawsHoldUnderChaos(t *testing.T) {
 		sim.RejectModelLen, sim.RejectKVCapacity, sim.RejectOutOfKV, sim.RejectNoRoute, "gate", "chaos",
 	} {
 		if f.reasons[reason] == 0 {
-			t.Errorf("no request ended for the reason %s", reason)
+			t.Errorf("%s: no request ended for the reason %s", name, reason)
 		}
 	}
 	if f.full == 0 || f.mixed == 0 || f.gaps == 0 || f.cut == 0 {
-		t.Errorf("steps with a full cache %d, with prompts and decodes %d, with several gap groups %d; runs cut %d", f.full, f.mixed, f.gaps, f.cut)
+		t.Errorf("%s: steps with a full cache %d, with prompts and decodes %d, with several gap groups %d; runs cut %d", name, f.full, f.mixed, f.gaps, f.cut)
 	}
 	if f.hits == 0 || f.again == 0 || f.whole == 0 {
-		t.Errorf("admissions with hits %d, after a preemption %d, of all positions but the last %d", f.hits, f.again, f.whole)
+		t.Errorf("%s: admissions with hits %d, after a preemption %d, of all positions but the last %d", name, f.hits, f.again, f.whole)
 	}
 	if f.accepted == 0 || f.rejected == 0 || f.several == 0 {
-		t.Errorf("steps with accepted drafts %d, with rejected ones %d, with several accepted for a class %d", f.accepted, f.rejected, f.several)
+		t.Errorf("%s: steps with accepted drafts %d, with rejected ones %d, with several accepted for a class %d", name, f.accepted, f.rejected, f.several)
 	}
 }
 
