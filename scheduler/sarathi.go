@@ -44,7 +44,8 @@ func (e *Sarathi) Schedule(v sim.View, p *sim.Plan) {
 			break
 		}
 	}
-	if calm && v.Prefilling.Len() == 0 {
+	// The next pass would sort what an admission has left out of order.
+	if calm && v.Prefilling.Len() == 0 && !e.order.broken {
 		p.Hold()
 	}
 }
