@@ -234,7 +234,7 @@ func (p *refPass) preempt(id int64) {
 func (p *refPass) swap(id int64) bool {
 	s, r := p.find(id), p.r
 	n := s.blocks - s.taken
-	if n > r.host || r.cfg.HostBlocks == 0 {
+	if n > r.host || r.cfg.HostBlocks == 0 || s.computed == 0 {
 		return p.refuse(sim.RefusedHost)
 	}
 	p.takeBack(s)
