@@ -300,7 +300,7 @@ func (l *Laws) lists(e *sim.Event, s *site, start sim.Time) moment {
 }
 
 // memory checks that the blocks in use can hold what the batch needs, beside
-// those of transfers.
+// those of transfers, which the batch may share where sharing is eager.
 func (l *Laws) memory(e *sim.Event, s *site, apart int) {
 	if e.FreeBlocks < 0 || e.FreeBlocks > s.blocks {
 		l.violate(e, "%d of %d KV blocks are free", e.FreeBlocks, s.blocks)
@@ -313,7 +313,11 @@ func (l *Laws) memory(e *sim.Event, s *site, apart int) {
 	if s.shares {
 		need = s.sharedBlocks(e.Batch)
 	}
-	if used := s.blocks - e.FreeBlocks; used < need+apart {
+	least := need + apart
+	if s.eager {
+		least = max(need, apart)
+	}
+	if used := s.blocks - e.FreeBlocks; used < least {
 		l.violate(e, "%d KV blocks in use, the batch needs %d, and transfers %d", used, need, apart)
 	}
 }
