@@ -30,7 +30,7 @@ func (e Pull) Schedule(v sim.View, p *sim.Plan) {
 	e.pull(v, p)
 	e.Scheduler.Schedule(v, p)
 	if v.Running.Len() == 0 {
-		e.overtake(v, p)
+		overtake(v, p)
 	}
 }
 
@@ -67,12 +67,18 @@ func (e Pull) blockedFrom(v sim.View, p *sim.Plan) int64 {
 }
 
 func (e Pull) room(s *sim.Sequence, v sim.View, p *sim.Plan) bool {
-	if p.Free() == v.Limits.Blocks || v.Limits.Blocks == math.MaxInt {
-		return true // it has the memory for itself, or there is no end of it
-	}
 	spare := 1
 	if v.Running.Len() > 0 {
 		spare = max(spare, int(e.Headroom*float64(v.Limits.Blocks)))
+	}
+	return leaves(s, spare, v, p)
+}
+
+// leaves reports whether a transfer of the prompt of s leaves so many blocks
+// free, or s has the memory for itself.
+func leaves(s *sim.Sequence, spare int, v sim.View, p *sim.Plan) bool {
+	if p.Free() == v.Limits.Blocks || v.Limits.Blocks == math.MaxInt {
+		return true
 	}
 	need := (s.Prompt() + v.Limits.BlockTokens - 1) / v.Limits.BlockTokens
 	return p.Free()-need >= spare
@@ -80,7 +86,7 @@ func (e Pull) room(s *sim.Sequence, v sim.View, p *sim.Plan) bool {
 
 // overtake admits those that have been pulled, whoever stands before them. One
 // that has all the memory and cannot go on ends.
-func (e Pull) overtake(v sim.View, p *sim.Plan) {
+func overtake(v sim.View, p *sim.Plan) {
 	for s := range v.Waiting.All() {
 		switch n := min(s.Pending(), p.Room()); {
 		case s.Blocks() == 0:

@@ -10,6 +10,7 @@ import (
 
 	"servesim/scheduler"
 	"servesim/sim"
+	"servesim/sim/kv"
 )
 
 // small makes a replica with so many blocks of 4 tokens.
@@ -176,10 +177,23 @@ func TestPulledRequestThatCannotGrow(t *testing.T) {
 // Whatever the sizes, every request ends, and only those that are larger than the
 // memory end for lack of it.
 func TestPullAlwaysGoesOn(t *testing.T) {
+	goesOn(t, func(s sim.Scheduler, _ *rand.Rand) sim.Scheduler { return s })
+}
+
+// So they do under a scheduler that pulls for itself.
+func TestVLLM1AlwaysGoesOn(t *testing.T) {
+	goesOn(t, func(_ sim.Scheduler, r *rand.Rand) sim.Scheduler {
+		return scheduler.VLLM1{FirstChunk: r.IntN(2) == 0, Threshold: r.IntN(2) * 10, Priority: r.IntN(2) == 0, Reverse: r.IntN(2) == 0, Watermark: float64(r.IntN(2)) * 0.05}
+	})
+}
+
+// goesOn runs random deployments that are short of memory.
+func goesOn(t *testing.T, decode func(sim.Scheduler, *rand.Rand) sim.Scheduler) {
+	t.Helper()
 	ends := map[string]int{}
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		decode := 8 + r.IntN(40)
+		blocks, cached := 8+r.IntN(40), seed%4 == 3
 		unit := func(blocks int) func(int) sim.Replica {
 			seqs, budget := r.IntN(6), r.IntN(60)
 			return func(int) sim.Replica {
@@ -189,18 +203,24 @@ func TestPullAlwaysGoesOn(t *testing.T) {
 			}
 		}
 		d := scheduler.Disaggregated{
-			Prefill: 1 + r.IntN(2), Decode: 1 + r.IntN(2), PrefillReplica: unit(decode + r.IntN(40)), DecodeReplica: unit(decode),
+			Prefill: 1 + r.IntN(2), Decode: 1 + r.IntN(2), PrefillReplica: unit(blocks + r.IntN(40)), DecodeReplica: unit(blocks),
 			Link: tiny, FirstToken: sim.FirstTokenSide(r.IntN(2)), Local: r.IntN(2) * r.IntN(60), Headroom: float64(r.IntN(2)) * r.Float64() / 2,
 		}
 		d.Link.Layers, d.Link.Bandwidth = r.IntN(2)*4, 1e6*(1+99*r.Float64())
 		if r.IntN(3) == 0 {
-			d.PrefillReplica, d.DecodeReplica = small(decode+9), small(decode)
+			d.PrefillReplica, d.DecodeReplica = small(blocks+9), small(blocks)
 		}
 		var rs []sim.Request
 		for id := range 40 {
-			q := sim.Request{ID: id, Arrival: at(float64(id * r.IntN(4))), Prompt: 1 + r.IntN(4*decode), Output: 1 + r.IntN(30)}
+			q := sim.Request{ID: id, Arrival: at(float64(id * r.IntN(4))), Prompt: 1 + r.IntN(4*blocks), Output: 1 + r.IntN(30)}
 			if len(rs) > 0 {
 				q.Arrival = max(q.Arrival, rs[len(rs)-1].Arrival)
+			}
+			if cached {
+				q.PrefixBlock = 4
+				for b := range q.Prompt / 4 {
+					q.Prefix = append(q.Prefix, kv.Hash(1000*(id%2)+b+1))
+				}
 			}
 			if r.IntN(8) == 0 {
 				q.Patience.Total = 30 * ms
@@ -214,12 +234,19 @@ func TestPullAlwaysGoesOn(t *testing.T) {
 			case sim.Reject:
 				ends[e.Reason]++
 				q := rs[e.ID]
-				if need := (q.Prompt + q.Output + 2) / 4; e.Reason == sim.RejectOutOfKV && need <= decode {
-					t.Errorf("seed %d: request %d needs %d of %d blocks and is rejected", seed, e.ID, need, decode)
+				if need := (q.Prompt + q.Output + 2) / 4; e.Reason == sim.RejectOutOfKV && need <= blocks {
+					t.Errorf("seed %d: request %d needs %d of %d blocks and is rejected", seed, e.ID, need, blocks)
 				}
 			}
 		})}}
 		d.Fill(&cfg)
+		for i := range cfg.Replicas {
+			x := &cfg.Replicas[i]
+			x.PrefixCache = cached
+			if x.Role == sim.RoleDecode {
+				x.Scheduler = decode(x.Scheduler, r)
+			}
+		}
 		res, err := sim.Run(context.Background(), cfg, requests(rs...))
 		if err != nil {
 			t.Fatalf("seed %d, %+v: %v", seed, d, err)

@@ -16,9 +16,11 @@ import (
 // one that asks, and nobody is admitted in that pass. The head of the queue
 // blocks those behind it.
 //
-// The zero value has the semantics of April 2026 with default options. Two
-// hangs of the original end here: a request that cannot grow even alone is
-// rejected, and a prompt as long as MaxModelLen is computed to its end.
+// The zero value has the semantics of April 2026 with default options. Three
+// hangs of the original do not happen here: a request that cannot grow even
+// alone is rejected; a prompt as long as MaxModelLen is computed to its end; and
+// where nothing runs because the head of the queue lacks the blocks of those
+// whose KV has come, they overtake it, for which transfers leave one block free.
 type VLLM1 struct {
 	// FirstChunk admits a prompt when its first chunk fits, as the engine did
 	// until 2025. By default the whole prompt has to fit, though only the
@@ -43,9 +45,10 @@ type VLLM1 struct {
 	// queue in reversed order in every pass, as the engine did until 2025. By
 	// default they keep their order.
 	Reverse bool
-	// Strict computes no position behind MaxModelLen - 1 of a running sequence,
-	// so that a prompt of MaxModelLen that takes several chunks never ends, as in
-	// the engine. It goes with a Strict replica.
+	// Strict lets the original's hangs happen: it computes no position behind
+	// MaxModelLen - 1 of a running sequence, so that a prompt of MaxModelLen that
+	// takes several chunks never ends, and who has KV of a transfer overtakes
+	// nobody. It goes with a Strict replica.
 	Strict bool
 	// Lookahead is the number of slots that running sequences hold beyond the
 	// positions of a step, for drafters with a KV cache of their own. It needs
@@ -58,10 +61,16 @@ type VLLM1 struct {
 
 // Schedule implements sim.Scheduler.
 func (e VLLM1) Schedule(v sim.View, p *sim.Plan) {
-	if !e.advance(v, p) {
+	calm := e.advance(v, p)
+	if calm {
+		e.admit(v, p)
+	}
+	if v.Running.Len() == 0 && !e.Strict {
+		overtake(v, p)
+	}
+	if !calm {
 		return
 	}
-	e.admit(v, p)
 	if e.Reverse && p.Room() > 0 && p.Slots() > 0 {
 		aside := slices.Collect(v.Pulling.All())
 		slices.Reverse(aside)
@@ -168,16 +177,22 @@ func (e VLLM1) pull(v sim.View, p *sim.Plan, s *sim.Sequence) bool {
 		if s != nil && !e.before(r, s) {
 			return true
 		}
-		if p.Room() == 0 || p.Slots() == 0 || !p.Pull(r) {
+		if p.Room() == 0 || p.Slots() == 0 || !e.room(r, v, p) || !p.Pull(r) {
 			return false
 		}
 	}
 	for r := range v.Coming.All() {
-		if s == nil && !r.Pulled() && !p.Pull(r) {
+		if s == nil && !r.Pulled() && !(e.room(r, v, p) && p.Pull(r)) {
 			return false
 		}
 	}
 	return true
+}
+
+// room reports whether a transfer to s leaves a block for somebody to go on:
+// what runs, or else a free one.
+func (e VLLM1) room(s *sim.Sequence, v sim.View, p *sim.Plan) bool {
+	return e.Strict || v.Running.Len() > 0 || leaves(s, 1, v, p)
 }
 
 // before reports whether a stands before b in line.
