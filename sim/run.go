@@ -343,11 +343,14 @@ func (e *engine) handle(x entry) {
 	}
 }
 
-// stuck reports requests that nothing can move any more.
+// stuck reports requests that nothing can move any more. Where a decode replica
+// stands still those that prefill for it may only wait for its memory: it is the
+// one to name.
 func (e *engine) stuck() error {
 	if len(e.live) == 0 || len(e.pending) > 0 && e.pending[0].at < Never {
 		return nil
 	}
+	var first *Sequence // that stands still
 	for i := range e.replicas {
 		st := &e.replicas[i]
 		s := st.running.first
@@ -356,11 +359,15 @@ func (e *engine) stuck() error {
 				s = l.first
 			}
 		}
-		if s != nil {
-			return fmt.Errorf("sim: replica %d: no progress at %v: the scheduler plans nothing with %d waiting, %d running, %d of %d blocks free; request %d (serial %d) is %v with %d positions pending, context %d, %d blocks; last refusal: %v",
-				i, e.now, st.inLine(), st.running.n, st.memory.Free(), st.memory.Usable(),
-				s.req.ID, s.serial, s.state, s.Pending(), s.Context(), s.Blocks(), st.plan.refusal)
+		if s != nil && (first == nil || st.cfg.Role == RoleDecode && first.home.cfg.Role != RoleDecode) {
+			first = s
 		}
+	}
+	if s := first; s != nil {
+		st := s.home
+		return fmt.Errorf("sim: replica %d: no progress at %v: the scheduler plans nothing with %d waiting, %d running, %d of %d blocks free; request %d (serial %d) is %v with %d positions pending, context %d, %d blocks; last refusal: %v",
+			st.index, e.now, st.inLine(), st.running.n, st.memory.Free(), st.memory.Usable(),
+			s.req.ID, s.serial, s.state, s.Pending(), s.Context(), s.Blocks(), st.plan.refusal)
 	}
 	return fmt.Errorf("sim: no progress at %v: %d requests are deferred for ever", e.now, len(e.live))
 }

@@ -517,3 +517,17 @@ func TestHoldIsIgnoredAfterAnEviction(t *testing.T) {
 		t.Errorf("holding changes the log (-without +with):\n%s", d)
 	}
 }
+
+// A decode side that fetches nothing stops the prefill side; the error names the
+// one that is to blame.
+func TestStuckNamesTheDecodeSide(t *testing.T) {
+	cfg := split(1, 1, sim.Link{}, func(r *sim.Replica) {
+		if r.Role == sim.RoleDecode {
+			r.Scheduler = scheduler.ChunkedPrefill{} // without Pull
+		} else {
+			r.KVBlocks = 101 // for one of them
+		}
+	})
+	_, err := sim.Run(context.Background(), cfg, slice([]sim.Request{{ID: 0, Prompt: 1000, Output: 2}, {ID: 1, Prompt: 1000, Output: 2}}))
+	mentions(t, err, "replica 1: no progress", "request 0 ")
+}
