@@ -63,26 +63,30 @@ func measure(b *testing.B, config func() sim.Config, requests func() iter.Seq2[s
 
 // BenchmarkHeldStep repeats a decode batch that nothing disturbs.
 func BenchmarkHeldStep(b *testing.B) {
-	for _, batch := range []int{8, 64, 256, 1024} {
-		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
-			measure(b, func() sim.Config {
-				return sim.Config{Replicas: []sim.Replica{{Scheduler: scheduler.ChunkedPrefill{}, CostModel: flatCost, KVBlocks: 1 << 30}}}
-			}, func() iter.Seq2[sim.Request, error] { return uniform(batch, 0, 16, 100_000) })
-		})
-	}
+	measureSteps(b, func(batch int) iter.Seq2[sim.Request, error] { return uniform(batch, 0, 16, 100_000) })
 }
 
 // BenchmarkPlannedStep lets one sequence end and one be admitted at every
 // step: requests arrive one step apart and live for as many steps as the batch
 // is large.
 func BenchmarkPlannedStep(b *testing.B) {
-	for _, batch := range []int{8, 64, 256, 1024} {
-		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
+	measureSteps(b, func(batch int) iter.Seq2[sim.Request, error] { return uniform(100_000, 10*time.Millisecond, 16, batch) })
+}
+
+// measureSteps measures batches of several sizes, and the largest with ledgers too.
+func measureSteps(b *testing.B, requests func(batch int) iter.Seq2[sim.Request, error]) {
+	b.Helper()
+	run := func(name string, batch int, ledgers bool) {
+		b.Run(name, func(b *testing.B) {
 			measure(b, func() sim.Config {
-				return sim.Config{Replicas: []sim.Replica{{Scheduler: scheduler.ChunkedPrefill{}, CostModel: flatCost, KVBlocks: 1 << 30}}}
-			}, func() iter.Seq2[sim.Request, error] { return uniform(100_000, 10*time.Millisecond, 16, batch) })
+				return sim.Config{Replicas: []sim.Replica{{Scheduler: scheduler.ChunkedPrefill{}, CostModel: flatCost, KVBlocks: 1 << 30}}, Ledgers: ledgers}
+			}, func() iter.Seq2[sim.Request, error] { return requests(batch) })
 		})
 	}
+	for _, batch := range []int{8, 64, 256, 1024} {
+		run(fmt.Sprintf("batch=%d", batch), batch, false)
+	}
+	run("batch=1024,ledgers", 1024, true)
 }
 
 // h100 is Llama-3.1-8B on one H100 with the memory it has.

@@ -17,8 +17,8 @@
 //
 // Read scheduler.go and scenario.go first (parts.go has the parts of a
 // scenario, deploy.go what replicas may have of their own), then laws.go with
-// life.go, step.go and ledger.go, which hold the laws themselves, and
-// account.go, which tells requests apart. chaos.go, with hold.go and fetch.go,
+// life.go, step.go, ledger.go (of positions and tokens) and timeledger.go, which
+// hold the laws themselves, and account.go, which tells requests apart. chaos.go, with hold.go and fetch.go,
 // is a scheduler that does whatever a plan allows; it drives tests of engines
 // and observers.
 //

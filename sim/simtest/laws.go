@@ -36,6 +36,9 @@ import (
 //     or swapped out comes back as it was.
 //   - A transfer brings the prompt but what the destination had of it, no faster
 //     than the link carries it beside the others, and alone just as fast.
+//   - With Config.Ledgers the ledger of a request adds up to its time to the
+//     first token, and from there to its end, and nothing but interference is
+//     negative in it.
 //   - A closed replica takes nothing but what was on its way there. It opens
 //     when all of it has left, and the cost of the switch later.
 //

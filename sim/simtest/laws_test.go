@@ -389,3 +389,35 @@ func TestLawsAllocateNothingPerStep(t *testing.T) {
 		t.Errorf("%v allocations per step", n)
 	}
 }
+
+// A request that arrives at 5 ns, has its first token at 30 ns and ends at 70 ns.
+func TestTimeLedgersAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		change func(e *sim.Event, t *sim.Ledger)
+		want   string
+	}{
+		{func(*sim.Event, *sim.Ledger) {}, ""},
+		{func(_ *sim.Event, t *sim.Ledger) { t.Queue.Memory-- }, "the ledger has 24 ns to the first token, the timeline 25"},
+		{func(_ *sim.Event, t *sim.Ledger) { t.Stream.Interference = -1 }, "the ledger has 39 ns behind the first token, the timeline 40"},
+		{func(_ *sim.Event, t *sim.Ledger) { t.LateTransfer = true }, "the ledger has 20 ns to the first token"},
+		{func(e *sim.Event, _ *sim.Ledger) { e.Timeline.FirstToken = sim.NoTime }, "the ledger has 25 ns to the first token, the timeline 65"},
+		{func(e *sim.Event, t *sim.Ledger) { t.Queue.Memory, t.Queue.Order = -2, 11 }, "a part of Queue is -2 ns"},
+		{func(e *sim.Event, t *sim.Ledger) { t.Prefill.Compute, t.Prefill.Paused = 12, -1 }, "a part of Prefill is -1 ns"},
+		{func(e *sim.Event, t *sim.Ledger) { t.Transfer.Room, t.Transfer.Wire = -1, 4 }, "a part of Transfer is -1 ns"},
+		{func(e *sim.Event, t *sim.Ledger) { t.FirstDecode.Stalled, t.FirstDecode.Compute = -1, 3 }, "a part of FirstDecode is -1 ns"},
+		{func(e *sim.Event, t *sim.Ledger) { t.Stream.Preempted, t.Stream.Decode = -1, 41 }, "a part of Stream is -1 ns"},
+	} {
+		e := sim.Event{Kind: sim.Finish, Time: 70, Timeline: sim.Timeline{Arrival: 5, FirstToken: 30}}
+		l := sim.Ledger{
+			Queue: sim.QueueTime{Memory: 9}, Prefill: sim.PrefillTime{Compute: 11}, Transfer: sim.TransferTime{Wire: 3},
+			FirstDecode: sim.FirstDecodeTime{Compute: 2}, Stream: sim.StreamTime{Decode: 40},
+		}
+		c.change(&e, &l)
+		switch err := simtest.TimeLedger(e, l); {
+		case c.want == "" && err != nil:
+			t.Error(err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}

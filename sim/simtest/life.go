@@ -300,6 +300,9 @@ func (l *Laws) leave(e *sim.Event, x *life, at place) {
 	if e.GapsOver < 0 || int(e.GapsOver) > max(0, e.Output-1) {
 		l.violate(e, "%d of %d gaps over the target", e.GapsOver, max(0, e.Output-1))
 	}
+	if l.Config.Ledgers {
+		l.timeLedger(e, e.Ledger())
+	}
 	l.times = e.TokenTimes(l.times[:0])
 	last := l.tokenTimes(e, x, l.times)
 	if e.Kind == sim.Reject && at == running {

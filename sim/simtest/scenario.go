@@ -46,12 +46,13 @@ type layout struct {
 }
 
 // Config returns a fresh deployment with a scheduler of its own for every
-// replica. Token times are kept.
+// replica. Token times and ledgers are kept.
 func (s Scenario) Config(newScheduler func() sim.Scheduler) sim.Config {
 	d := s.draw()
 	cfg := sim.Config{
 		Replicas:   d.replicas,
 		TokenTimes: true,
+		Ledgers:    true,
 		Until:      d.until,
 		// Far beyond any scheduler that gets on.
 		MaxSteps: 1 << 17,
