@@ -165,6 +165,10 @@ func (sc scenario) config(note func(string)) (sim.Config, []policy) {
 	if cfg.Link != nil {
 		drawLinkWindows(&cfg, rng)
 	}
+	if cfg.Handoff != nil && rng.IntN(2) == 0 {
+		cfg.Roles = shuffle{cfg.Replicas, rng.Uint64(), note}
+		cfg.SwitchCost = time.Duration(rng.IntN(2) * rng.IntN(50_000))
+	}
 	cfg.Router = noted{"route", cfg.Router, note}
 	if cfg.Handoff != nil {
 		cfg.Handoff = noted{"hand off", cfg.Handoff, note}
@@ -234,6 +238,41 @@ func drawRoles(cfg *sim.Config, rng *rand.Rand) {
 	if decoders > 1 || rng.IntN(2) == 0 {
 		cfg.Handoff = among{sim.RolePrefill, []sim.Router{scheduler.LeastLoaded{}, &scheduler.RoundRobin{}}[rng.IntN(2)]}
 	}
+}
+
+// shuffle changes roles at random. It leaves an open replica for each stage, and
+// gives RolePrefill to those that can have it.
+type shuffle struct {
+	replicas []sim.Replica
+	seed     uint64
+	note     func(string)
+}
+
+func (c shuffle) Control(now sim.Time, loads []sim.Load) (changes []sim.RoleChange, next sim.Time) {
+	rng := rand.New(rand.NewPCG(c.seed, uint64(now)))
+	open := slices.Clone(loads)
+	for range rng.IntN(4) {
+		i, role := rng.IntN(len(open)), sim.Role(rng.IntN(3))
+		if r := c.replicas[i]; role == sim.RolePrefill && (r.Drafts > 0 || r.InFlight > 1) {
+			continue
+		}
+		was := open[i].Closed
+		open[i].Closed = was || open[i].Role != role
+		prompts, decodes := 0, 0
+		for _, l := range open {
+			prompts += one(!l.Closed && l.Role != sim.RoleDecode)
+			decodes += one(!l.Closed && l.Role != sim.RolePrefill)
+		}
+		if open[i].Closed = open[i].Closed && prompts > 0 && decodes > 0; open[i].Closed || open[i].Role == role {
+			changes = append(changes, sim.RoleChange{Replica: i, Role: role})
+		}
+		open[i].Closed = open[i].Closed || was
+	}
+	if next = now.Add(time.Duration(1 + rng.IntN(100_000))); rng.IntN(20) == 0 {
+		next = sim.Never
+	}
+	c.note(fmt.Sprintf("%d changes %v of%s", now, changes, loadsLine(loads)))
+	return changes, next
 }
 
 // among routes to the open replicas without that role as router would to them
@@ -318,7 +357,7 @@ func (n noted) Route(now sim.Time, q sim.Query, loads []sim.Load) int {
 func loadsLine(loads []sim.Load) string {
 	var s strings.Builder
 	for _, l := range loads {
-		fmt.Fprintf(&s, " r%d %v: waiting %d running %d pending %d, %d of %d free, %d come, %d held;", l.Replica, l.Role, l.Waiting, l.Running, l.PendingPrompt,
+		fmt.Fprintf(&s, " r%d %v closed %t: waiting %d running %d pending %d, %d of %d free, %d come, %d held;", l.Replica, l.Role, l.Closed, l.Waiting, l.Running, l.PendingPrompt,
 			l.FreeBlocks, l.Blocks, l.Coming, l.Held)
 	}
 	return s.String()

@@ -38,6 +38,7 @@ type refChange struct {
 // plan lets a replica plan until it starts a step or has nothing to change. With
 // several in flight, the next is planned when the host is free again.
 func (e *refEngine) plan(r *refReplica) {
+	defer e.drain(r)
 	if w := e.window(r); w.Pause {
 		e.push(refPending{at: w.To, kind: refWakeUp, replica: r.index, pass: r.passes})
 		return

@@ -33,6 +33,10 @@ type refReplica struct {
 	flying                       []*refStep // the oldest first
 	hostFree, stageFree, lastEnd sim.Time   // when the host, the first stage and the last one are done with the latest step
 
+	next              sim.Role // when it is closed
+	closed, switching bool
+	closedAt          sim.Time
+
 	policy policy
 	passes int
 }
@@ -295,7 +299,7 @@ func (e *refEngine) loads() []sim.Load {
 	var out []sim.Load
 	for _, r := range e.replicas {
 		l := sim.Load{Waiting: r.inLine(), Running: len(r.running), FreeBlocks: r.free(), Blocks: math.MaxInt, Replica: r.index,
-			Role: r.cfg.Role, Coming: len(r.coming)}
+			Role: r.cfg.Role, Closed: r.closed, Coming: len(r.coming)}
 		for _, h := range r.held {
 			l.Held += h.blocks
 		}

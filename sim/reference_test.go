@@ -79,6 +79,8 @@ type refPending struct {
 const (
 	refStepEnd = iota
 	refLink
+	refControl
+	refOpen
 	refAbortFirst
 	refAbortTotal
 	refArrival
@@ -90,6 +92,7 @@ type refEngine struct {
 	cfg      sim.Config
 	classes  []sim.Class
 	replicas []*refReplica
+	reqs     []sim.Request // that are still to arrive
 	live     []*refSeq
 	pending  []refPending
 	created  int
@@ -106,18 +109,20 @@ type refEngine struct {
 // refRun simulates reqs with the given policy per replica and returns the
 // engine after it, whose log lacks the end event.
 func refRun(cfg sim.Config, policies []policy, reqs []sim.Request) *refEngine {
-	e := &refEngine{cfg: cfg, classes: cfg.Classes}
+	e := &refEngine{cfg: cfg, classes: cfg.Classes, reqs: reqs}
 	if len(e.classes) == 0 {
 		e.classes = []sim.Class{{}}
 	}
 	for i, r := range cfg.Replicas {
 		e.replicas = append(e.replicas, newRefReplica(i, r, policies[i]))
 	}
-	next := 0
+	if cfg.Roles != nil {
+		e.push(refPending{kind: refControl, replica: -1})
+	}
 	for !e.gaveUp {
 		at := sim.Never
-		if next < len(reqs) {
-			at = reqs[next].Arrival
+		if len(e.reqs) > 0 {
+			at = e.reqs[0].Arrival
 		}
 		for _, p := range e.due() {
 			at = min(at, p.at)
@@ -127,9 +132,10 @@ func refRun(cfg sim.Config, policies []policy, reqs []sim.Request) *refEngine {
 		}
 		e.now = at
 		door := func() {
-			for next < len(reqs) && reqs[next].Arrival == at {
-				next++
-				e.arrive(reqs[next-1])
+			for len(e.reqs) > 0 && e.reqs[0].Arrival == at {
+				r := e.reqs[0]
+				e.reqs = e.reqs[1:]
+				e.arrive(r)
 			}
 		}
 		for {
@@ -198,6 +204,10 @@ func (e *refEngine) happen(p refPending) {
 		e.touch(e.replicas[p.replica])
 	case refLink:
 		e.linkHappens()
+	case refControl:
+		e.control()
+	case refOpen:
+		e.open(e.replicas[p.replica])
 	case refAbortFirst, refAbortTotal:
 		s := p.s
 		if s.state == sim.Ended || p.kind == refAbortFirst && s.timeline.FirstToken >= 0 {

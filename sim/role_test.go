@@ -87,6 +87,21 @@ func TestRoleChangeTakenBack(t *testing.T) {
 	}
 }
 
+// A replica that waits for a prompt before it changes its role does not wait for
+// one that is given up.
+func TestDrainWithoutThePrompt(t *testing.T) {
+	cfg := moving(script{0: nil, millisecond(10): {{Replica: 2, Role: sim.RolePrefill}}}, 5*ms)
+	cfg.Link.Layers = 4
+	cfg.Replicas[2].Scheduler = scheduler.ChunkedPrefill{} // pulls nothing
+	_, log, _ := tokens(t, cfg, []sim.Request{
+		{ID: 1, Prompt: 1000, Output: 3, Patience: sim.Patience{Total: 20 * ms}},
+		{ID: 2, Arrival: millisecond(100), Prompt: 10, Output: 2},
+	})
+	if !strings.Contains(strings.Join(log, "\n"), "25000000 r2 open as prefill after 15000000") {
+		t.Error(strings.Join(log, "\n"))
+	}
+}
+
 // The controller is asked while requests are there or to come, and not longer.
 func TestControllerStops(t *testing.T) {
 	asked := 0
@@ -134,6 +149,10 @@ func TestRoleErrors(t *testing.T) {
 			c.Roles = script{0: {{Replica: 2, Role: sim.RolePrefill}, {Replica: 3, Role: sim.RolePrefill}}}
 		}},
 		{"replica 7 of 4", func(c *sim.Config) { c.Roles = script{0: {{Replica: 7}}} }},
+		{"prefill on replica 3 with InFlight 2", func(c *sim.Config) {
+			c.Replicas[3].InFlight = 2
+			c.Roles = script{0: {{Replica: 3, Role: sim.RolePrefill}}}
+		}},
 		{"asks for the next call", func(c *sim.Config) { c.Roles = atOnce{} }},
 		{"SwitchCost", func(c *sim.Config) { c.SwitchCost = -1 }},
 		{"needs Router", func(c *sim.Config) { c.Handoff = nil; c.Replicas = c.Replicas[:3] }},
