@@ -110,6 +110,7 @@ func (sc scenario) config(note func(string)) (sim.Config, []policy) {
 	if rng.IntN(3) > 0 {
 		r.MaxModelLen = 30 + rng.IntN(100)
 	}
+	r.Strict = rng.IntN(16) == 0
 	r.PrefixCache = rng.IntN(3) == 0
 	r.EagerSharing = r.PrefixCache && rng.IntN(2) == 0
 	if r.KVBlocks > 0 && !r.PrefixCache {

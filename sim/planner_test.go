@@ -1,6 +1,10 @@
 package sim_test
 
-import "servesim/sim"
+import (
+	"time"
+
+	"servesim/sim"
+)
 
 // planner is what a policy of the tests may do. Both engines implement it;
 // sequences are named by their serial number.
@@ -32,6 +36,9 @@ type planner interface {
 	release()
 	pad(rows, promptTokens int)
 	reject(id int64, reason string)
+	arrange(running []int64)
+	requeue(line ...int64)
+	wakeAfter(d time.Duration)
 }
 
 // policy is a scheduler for both engines. pass counts the passes from 1.
@@ -92,6 +99,15 @@ func (b *bridged) reserve(id int64, tokens int) bool { return b.p.Reserve(b.seqs
 func (b *bridged) release()                          { b.p.Release() }
 func (b *bridged) pad(rows, promptTokens int)        { b.p.Pad(rows, promptTokens) }
 func (b *bridged) reject(id int64, reason string)    { b.p.Reject(b.seqs[id], reason) }
+func (b *bridged) all(ids []int64) (out []*sim.Sequence) {
+	for _, id := range ids {
+		out = append(out, b.seqs[id])
+	}
+	return out
+}
+func (b *bridged) arrange(running []int64)   { b.p.Arrange(b.all(running)) }
+func (b *bridged) requeue(line ...int64)     { b.p.Requeue(b.all(line)...) }
+func (b *bridged) wakeAfter(d time.Duration) { b.p.WakeAt(b.v.Now.Add(d)) }
 func (b *bridged) retain(id int64, slot, blocks bool) {
 	b.p.Retain(b.seqs[id], slot, blocks)
 }

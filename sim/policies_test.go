@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"servesim/sim"
 )
@@ -201,6 +202,11 @@ func chaos(seed uint64) policy {
 		if c.one(3) {
 			p.release()
 		}
+		c.reorder()
+		if pass < calmAfter && c.one(12) {
+			p.wakeAfter(time.Duration(1 + c.rng.IntN(20_000)))
+			c.late = true
+		}
 		c.pulls()
 		c.comeBack()
 		c.decodes()
@@ -229,6 +235,7 @@ type chaosPass struct {
 	rng    *rand.Rand
 	added  map[int64]bool
 	copied bool // blocks from or to the host
+	late   bool // it wakes up later
 	began  bool // a transfer began
 }
 
@@ -268,6 +275,18 @@ func (c *chaosPass) evict() {
 		c.copied = true
 	} else {
 		c.preempt(id)
+	}
+}
+
+// reorder shuffles who runs or waits.
+func (c *chaosPass) reorder() {
+	if ids := c.running(); c.one(8) {
+		c.rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+		c.arrange(ids)
+	}
+	if ids := slices.Concat(c.waiting(), c.remote(), c.pulling()); c.one(8) {
+		c.rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+		c.requeue(ids[:c.rng.IntN(len(ids)+1)]...)
 	}
 }
 
@@ -338,7 +357,7 @@ func (c *chaosPass) progress() {
 			return
 		}
 	}
-	if c.copied || c.began || len(c.pulling()) > 0 {
+	if c.late || c.copied || c.began || len(c.pulling()) > 0 {
 		return
 	}
 	for _, id := range c.running() {

@@ -108,7 +108,7 @@ func (e *refEngine) handOver(s *refSeq) {
 	if to != nil {
 		reason = to.refuses(s)
 	}
-	if reason == "" && refBlocks(s.req.Prompt+s.generated, to.cfg.BlockTokens) > to.usable {
+	if reason == "" && refBlocks(s.req.Prompt+s.generated, to.cfg.BlockTokens) > to.usable && !to.cfg.Strict {
 		reason = sim.RejectOutOfKV
 	}
 	if reason != "" {

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"servesim/sim"
 	"servesim/sim/kv"
@@ -22,6 +23,7 @@ type refPass struct {
 	reserved            []*refSeq
 	pulls               []*refSeq
 	released            bool
+	wake                sim.Time // 0 for never
 }
 
 // refChange is what a pass does to a request, told when it is over.
@@ -43,13 +45,14 @@ func (e *refEngine) plan(r *refReplica) {
 		e.push(refPending{at: w.To, kind: refWakeUp, replica: r.index, pass: r.passes})
 		return
 	}
-	flying := len(r.flying)
+	flying, wake := len(r.flying), sim.Time(0)
 	if r.cfg.InFlight < 2 || r.hostFree <= e.now {
 		for again := true; again && len(r.flying) == flying && r.wants(); {
 			r.passes++
 			pass := &refPass{e: e, r: r, left: refMax(r.cfg.MaxBatchTokens)}
 			r.policy(pass, r.passes)
 			again = pass.commit()
+			wake = pass.wake
 		}
 	}
 	switch {
@@ -58,6 +61,8 @@ func (e *refEngine) plan(r *refReplica) {
 		e.push(refPending{at: r.hostFree, kind: refWakeUp, replica: r.index, pass: r.passes})
 	case len(r.flying) > flying:
 		e.touch(r)
+	case wake > 0:
+		e.push(refPending{at: wake, kind: refWakeUp, replica: r.index, pass: r.passes})
 	}
 }
 
@@ -361,6 +366,28 @@ func (p *refPass) reject(id int64, reason string) {
 	p.e.drop(s)
 	p.changes = append(p.changes, refChange{kind: sim.Reject, s: s, reason: reason})
 }
+
+// arrange admits the running sequences anew, in that order.
+func (p *refPass) arrange(running []int64) {
+	p.r.running = nil
+	for _, id := range running {
+		s := p.find(id)
+		p.r.ranks++
+		s.rank = p.r.ranks
+		p.r.running = append(p.r.running, s)
+	}
+}
+
+// requeue puts those in front of the line, in that order.
+func (p *refPass) requeue(line ...int64) {
+	for _, id := range slices.Backward(line) {
+		s := p.find(id)
+		p.r.remove(s)
+		p.r.enqueue(s, true)
+	}
+}
+
+func (p *refPass) wakeAfter(d time.Duration) { p.wake = p.e.now.Add(d) }
 
 // commit tells what happened and puts the step in flight. It reports whether
 // the pass changed anything, so that another one may find more.

@@ -86,7 +86,7 @@ func (r *refReplica) refuses(s *refSeq) string {
 	switch {
 	case s.req.Prompt > refMax(r.cfg.MaxModelLen):
 		return sim.RejectModelLen
-	case refBlocks(s.req.Prompt, r.cfg.BlockTokens) > r.usable:
+	case refBlocks(s.req.Prompt, r.cfg.BlockTokens) > r.usable && !r.cfg.Strict:
 		return sim.RejectKVCapacity
 	case r.cache != nil && s.req.PrefixBlock > 0 && r.cfg.BlockTokens%s.req.PrefixBlock > 0:
 		return sim.RejectPrefixBlock
@@ -101,7 +101,7 @@ func (r *refReplica) hopeless(s *refSeq, more int) bool {
 	if r.cfg.Growth == sim.TouchedGrowth && r.free()+s.blocks == r.usable {
 		least++
 	}
-	return least > r.usable
+	return least > r.usable && !r.cfg.Strict
 }
 
 // aloft returns the tokens of s that are in flight.
