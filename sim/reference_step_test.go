@@ -147,7 +147,9 @@ func (e *refEngine) endStep(r *refReplica) {
 		}
 		tokens += 1 + more
 		news = append(news, e.sample(s, gaps, 1+more))
-		s.drafts = r.cfg.Drafts
+		if s.drafts = r.cfg.Drafts; r.cfg.Role == sim.RolePrefill {
+			s.drafts = 0
+		}
 		if l := r.cfg.MaxModelLen; l > 0 {
 			s.drafts = max(0, min(s.drafts, l-s.req.Prompt-s.generated-1))
 		}
