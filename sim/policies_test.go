@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"math"
+
 	"servesim/sim"
 )
 
