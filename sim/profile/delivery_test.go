@@ -1,9 +1,13 @@
 package profile_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
+	"servesim/scheduler"
 	"servesim/sim"
 	"servesim/sim/profile"
 	"servesim/sim/trace"
@@ -107,5 +111,59 @@ func TestDistantClient(t *testing.T) {
 	}
 	if v := a.Delivery.Verdict; v != profile.NotMeasured {
 		t.Errorf("without tokens: %s", v)
+	}
+}
+
+// tenMs is a step of 10 ms, and 40 ms more for a prompt.
+type tenMs struct{}
+
+func (tenMs) StepTime(b sim.Batch) time.Duration { return 10*ms + time.Duration(len(b.Prefills))*40*ms }
+
+// Traces of simulated requests tell a smooth server behind a path that
+// coalesces from one that clusters.
+func TestDeliveryOfARun(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		path   *sim.Path
+		want   profile.Verdict
+		toSend float64 // server to client, ms, of the first token
+	}{
+		{"beside the engine", nil, profile.Smooth, 0},
+		{"far away", &sim.Path{NetworkIn: 80 * ms, NetworkOut: 80 * ms}, profile.Smooth, 80},
+		{"in fives", &sim.Path{NetworkOut: 80 * ms, Proxy: sim.Proxy{Tokens: 5}}, profile.TransportBuffering, 120},
+		{"every 50 ms", &sim.Path{Proxy: sim.Proxy{Every: 50 * ms}}, profile.TransportBuffering, 50},
+	} {
+		var file bytes.Buffer
+		w := &trace.Writer{W: &file, Tokens: true}
+		cfg := sim.Config{TokenTimes: true, Observers: []sim.Observer{w},
+			Replicas: []sim.Replica{{Scheduler: scheduler.ChunkedPrefill{}, CostModel: tenMs{}}}}
+		requests := func(yield func(sim.Request, error) bool) {
+			yield(sim.Request{Arrival: 1e9, Prompt: 100, Output: 101, Path: c.path}, nil)
+		}
+		if _, err := sim.Run(context.Background(), cfg, requests); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		p, err := profile.New(profile.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range (trace.Reader{In: &file, Name: "run"}).Entries() {
+			if err == nil {
+				err = p.Add(e)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := p.Report()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := r.Delivery; d.Verdict != c.want || d.ServerTTFT.P50 != 50 || float64(d.Path.P50) != c.toSend {
+			t.Errorf("%s: %s, server TTFT %v ms, path %v ms, want %s, 50 and %v: %s", c.name, d.Verdict, d.ServerTTFT.P50, d.Path.P50, c.want, c.toSend, d.Reason)
+		}
 	}
 }

@@ -32,6 +32,13 @@ type Details struct {
 	// "clock_error_ms". 0 is one clock, or not recorded.
 	ClockError time.Duration
 
+	// Parts of the gateway phase, each measured on one clock: "retrieval_ms" and
+	// "prompt_assembly_ms". 0 is none, or not recorded.
+	Retrieval, Assembly time.Duration
+	// Tail is what the client does behind last_token_client until it has its
+	// answer: "client_tail_ms". E2E ends before it. 0 is none, or not recorded.
+	Tail time.Duration
+
 	// Instants at which each output token left the server, on its clock, and
 	// reached the client: "server_tokens_ms", "client_tokens_ms". nil is not
 	// recorded.
@@ -41,14 +48,25 @@ type Details struct {
 // DetailsVersion is the version of the fields of Details: "details_version".
 const DetailsVersion = 1
 
-var detailNames = [...]string{"details_version", "class", "route", "cached_tokens", "clock_error_ms", "server_tokens_ms", "client_tokens_ms"}
+var detailNames = [...]string{"details_version", "class", "route", "cached_tokens", "clock_error_ms",
+	"retrieval_ms", "prompt_assembly_ms", "client_tail_ms", "server_tokens_ms", "client_tokens_ms"}
 
-const detailFields = len(detailNames)
+const (
+	detailFields = len(detailNames)
+	durationsOf  = 4 // index of the first duration in detailNames
+	tokensOf     = 8 // and of the first list of tokens
+)
 
-// Validate reports the first fault of the record, then of the details: token
-// instants must be as many as the output tokens, start and end with those of
-// the record, and not decrease; no token may reach the client before it left
-// the server.
+// durations are those of the details, in the order of detailNames.
+func (d *Details) durations() [tokensOf - durationsOf]*time.Duration {
+	return [...]*time.Duration{&d.ClockError, &d.Retrieval, &d.Assembly, &d.Tail}
+}
+
+// Validate reports the first fault of the record, then of the details:
+// durations must not be negative, nor retrieval and prompt assembly longer than
+// the gateway phase that holds them; token instants must be as many as the
+// output tokens, start and end with those of the record, and not decrease; no
+// token may reach the client before it left the server.
 func (e *Entry) Validate() error { return e.validate(false) }
 
 // ValidatePartial is Validate for an entry that may lack instants.
@@ -72,8 +90,15 @@ func (e *Entry) validateDetails() error {
 		return fmt.Errorf("cached_tokens is %d but not marked as recorded", d.CachedTokens)
 	case d.CachedTokens < 0 || d.CachedTokens > e.PromptTokens:
 		return fmt.Errorf("cached_tokens is %d, want 0 to prompt_tokens %d", d.CachedTokens, e.PromptTokens)
-	case d.ClockError < 0:
-		return fmt.Errorf("clock_error_ms is %s, want at least 0", appendMillis(nil, sim.Time(d.ClockError)))
+	}
+	for i, v := range d.durations() {
+		if *v < 0 || !inRange(sim.Time(*v)) {
+			return fmt.Errorf("%s is %s, want at least 0 and less than 146 years", detailNames[durationsOf+i], appendMillis(nil, sim.Time(*v)))
+		}
+	}
+	if gateway := span(e.GatewayArrival, e.QueueEnter); gateway != Unmeasured && d.Retrieval > gateway-d.Assembly {
+		return fmt.Errorf("retrieval_ms %s and prompt_assembly_ms %s take longer than the gateway phase, %s",
+			appendMillis(nil, sim.Time(d.Retrieval)), appendMillis(nil, sim.Time(d.Assembly)), appendMillis(nil, sim.Time(gateway)))
 	}
 	if err := e.validateTokens("server_tokens_ms", d.ServerTokens, e.FirstTokenServer, Unknown); err != nil {
 		return err
@@ -120,15 +145,19 @@ func (e *Entry) validateTokens(name string, tokens []sim.Time, first, last sim.T
 
 // recorded reports whether there is anything to write.
 func (d *Details) recorded() bool {
-	return d.Class != "" || d.Route != "" || d.HasCached || d.ClockError != 0 || d.ServerTokens != nil || d.ClientTokens != nil
+	return d.Class != "" || d.Route != "" || d.HasCached || d.ClockError|d.Retrieval|d.Assembly|d.Tail != 0 ||
+		d.ServerTokens != nil || d.ClientTokens != nil
 }
 
 // AppendJSON appends the entry as one line of a file, without the line end.
 // Instants that are Unknown, and details that are not recorded, are left out.
 // It does not validate.
 func (e *Entry) AppendJSON(dst []byte) []byte {
-	dst = e.Record.AppendJSON(dst)
-	d := &e.Details
+	return e.Details.append(e.Record.AppendJSON(dst))
+}
+
+// append appends the details to the line of their record.
+func (d *Details) append(dst []byte) []byte {
 	if !d.recorded() {
 		return dst
 	}
@@ -143,8 +172,11 @@ func (e *Entry) AppendJSON(dst []byte) []byte {
 	if d.HasCached {
 		dst = strconv.AppendInt(append(dst, `,"cached_tokens":`...), int64(d.CachedTokens), 10)
 	}
-	if d.ClockError != 0 {
-		dst = appendMillis(append(dst, `,"clock_error_ms":`...), sim.Time(d.ClockError))
+	for i, v := range d.durations() {
+		if *v != 0 {
+			dst = append(append(append(dst, `,"`...), detailNames[durationsOf+i]...), `":`...)
+			dst = appendMillis(dst, sim.Time(*v))
+		}
 	}
 	dst = appendTokens(dst, "server_tokens_ms", d.ServerTokens)
 	dst = appendTokens(dst, "client_tokens_ms", d.ClientTokens)
@@ -182,15 +214,18 @@ func parseDetails(values [detailFields][]byte) (d Details, err error) {
 			return Details{}, fmt.Errorf("cached_tokens is %s, want an integer below 2⁶³", shorten(values[3]))
 		}
 	}
-	if values[4] != nil {
-		t, err := parseInstant("clock_error_ms", values[4])
+	for i, v := range d.durations() {
+		if values[durationsOf+i] == nil {
+			continue
+		}
+		t, err := parseInstant(detailNames[durationsOf+i], values[durationsOf+i])
 		if err != nil {
 			return Details{}, err
 		}
-		d.ClockError = time.Duration(t)
+		*v = time.Duration(t)
 	}
 	for i, tokens := range []*[]sim.Time{&d.ServerTokens, &d.ClientTokens} {
-		if *tokens, err = parseTokens(detailNames[5+i], values[5+i]); err != nil {
+		if *tokens, err = parseTokens(detailNames[tokensOf+i], values[tokensOf+i]); err != nil {
 			return Details{}, err
 		}
 	}

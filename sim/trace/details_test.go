@@ -19,11 +19,13 @@ import (
 func detailed() trace.Entry {
 	return trace.Entry{Record: sample(), Details: trace.Details{
 		Class: "chat", Route: "replica-0", CachedTokens: 64, HasCached: true, ClockError: 2500 * time.Microsecond,
+		Retrieval: 3 * time.Millisecond, Assembly: 1500 * time.Microsecond, Tail: 250 * time.Microsecond,
 		ServerTokens: []sim.Time{ms(90), ms(110), ms(130), ms(150), ms(170)},
 		ClientTokens: []sim.Time{ms(100), ms(140), ms(140), ms(180), ms(180)}}}
 }
 
 const goodDetails = `,"details_version":1,"class":"chat","route":"replica-0","cached_tokens":64,"clock_error_ms":2.5,` +
+	`"retrieval_ms":3,"prompt_assembly_ms":1.5,"client_tail_ms":0.25,` +
 	`"server_tokens_ms":[90,110,130,150,170],"client_tokens_ms":[100,140,140,180,180]}`
 
 // withDetails is the good line with details, edited.
@@ -52,6 +54,7 @@ func TestDetails(t *testing.T) {
 		{"version only", withDetails(goodDetails, `,"details_version":1}`), trace.Details{}},
 		{"spaced", withDetails(goodDetails, `,"server_tokens_ms": [ 90 , 9.1e1,92, 93 ,94 ] ,"details_version" : 1 }`),
 			trace.Details{ServerTokens: []sim.Time{ms(90), ms(91), ms(92), ms(93), ms(94)}}},
+		{"a tail", withDetails(goodDetails, `,"details_version":1,"client_tail_ms":7}`), trace.Details{Tail: 7 * time.Millisecond}},
 		{"nothing cached", withDetails(goodDetails, `,"details_version":1,"cached_tokens":0}`), trace.Details{HasCached: true}},
 	} {
 		got, err := entries(c.text, false)
@@ -79,6 +82,11 @@ func TestDetailsRefused(t *testing.T) {
 		{"fewer than none", withDetails(`:64`, `:-1`), "file:1: cached_tokens is -1, want 0 to prompt_tokens 100"},
 		{"clock error", withDetails(`:2.5`, `:-2.5`), "file:1: clock_error_ms is -2.5, want at least 0"},
 		{"clock error as text", withDetails(`:2.5`, `:"2.5"`), `file:1: clock_error_ms is "2.5", want a number`},
+		{"retrieval", withDetails(`_ms":3`, `_ms":-3`), "file:1: retrieval_ms is -3, want at least 0"},
+		{"assembly as text", withDetails(`:1.5`, `:"1.5"`), `file:1: prompt_assembly_ms is "1.5", want a number`},
+		{"tail", withDetails(`:0.25`, `:-0.25`), "file:1: client_tail_ms is -0.25, want at least 0"},
+		{"longer than the gateway phase", withDetails(`:1.5`, `:2.000001`),
+			"file:1: retrieval_ms 3 and prompt_assembly_ms 2.000001 take longer than the gateway phase, 5"},
 		{"tokens as number", withDetails(`[90,110,130,150,170]`, `90`), "file:1: server_tokens_ms is 90, want a list of numbers"},
 		{"token as text", withDetails(`110`, `"110"`), `file:1: server_tokens_ms: token 2 is "110", want a number`},
 		{"no tokens", withDetails(`[90,110,130,150,170]`, `[]`), "file:1: server_tokens_ms has 0 instants, want output_tokens 5"},
@@ -113,6 +121,8 @@ func TestEntryValidate(t *testing.T) {
 		{func(e *trace.Entry) { e.PromptTokens = 0 }, "prompt_tokens is 0"},
 		{func(e *trace.Entry) { e.Details.Class = "\xff" }, `class is "\xff", not UTF-8`},
 		{func(e *trace.Entry) { e.Details.Route = "\xff" }, `route is "\xff", not UTF-8`},
+		{func(e *trace.Entry) { e.Details.Assembly = 2 * time.Millisecond }, ""},
+		{func(e *trace.Entry) { e.Details.Tail = 1 << 62 }, "client_tail_ms is 4611686018427.387904, want at least 0 and less than 146 years"},
 		{func(e *trace.Entry) { e.Details.ServerTokens[4] = 1 << 62 }, "server_tokens_ms: token 5 at 4611686018427.387904, beyond 146 years"},
 		{func(e *trace.Entry) { e.Details.HasCached = false }, "cached_tokens is 64 but not marked as recorded"},
 	} {

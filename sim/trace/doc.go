@@ -4,17 +4,17 @@
 //	client_send ≤ gateway_arrival ≤ queue_enter ≤ prefill_start ≤ prefill_end
 //	     └network_in┘└───gateway───┘└───queue───┘└───prefill────┘
 //	         ≤ first_token_server ≤ first_token_client ≤ last_token_client
-//	first_decode┘└─network_to_first─┘└─────stream─────┘
+//	first_decode┘└─network_to_first─┘└─────stream─────┘└client tail─►
 //
 //	sim.Run ──Finish──► Writer ──► {"request_id":"17", …} ──► Read ──► Record
 //	                      ▲                                   Reader ──► Entry
 //	          Break ──────┘ clocks, spans and records at fault
 //
 // Read record.go first, then phase.go for the decomposition of a record,
-// details.go for what a line may hold beside it, writer.go and reader.go.
-// fault.go breaks traces on purpose; clockfault.go and recordfault.go hold the
-// faults. object.go and decimal.go are the strict JSON that the reader is made
-// of.
+// details.go for what a line may hold beside it, event.go for how a request of a
+// run becomes a line, writer.go and reader.go. fault.go breaks traces on purpose;
+// clockfault.go and recordfault.go hold the faults. object.go and decimal.go are
+// the strict JSON that the reader is made of.
 //
 // # The file
 //
@@ -25,6 +25,18 @@
 // which it reports with file, line and field. Fields that it does not know are
 // left out, whatever they hold. Those of Details count only where
 // details_version stands with them.
+//
+// # From a run
+//
+// The instants between queue_enter and first_token_server are those of the
+// engine's events; those at the client come from the request's sim.Path, to the
+// nanosecond:
+//
+//	network_in        NetworkIn
+//	gateway           Gateway + Retrieval + Assembly, and a wait at the front door
+//	network_to_first  what the Proxy holds the first token + NetworkOut
+//	stream            first to last token at the client, as Proxy and NetworkOut deliver them
+//	client tail       Tail, behind E2E
 //
 // # Words
 //

@@ -153,6 +153,10 @@ func TestDropSpan(t *testing.T) {
 	if e := got[0]; e.Details.ServerTokens != nil || e.Details.ClientTokens != nil || e.E2E() != none {
 		t.Errorf("a dropped stream leaves %+v", e)
 	}
+	got, _ = broken(t, 1, trace.DropSpan{Phase: trace.Gateway, Chance: always})
+	if d := got[0].Details; d.Retrieval != 0 || d.Assembly != 0 || d.Tail == 0 || d.ServerTokens == nil {
+		t.Errorf("a dropped gateway leaves %+v", d)
+	}
 }
 
 func TestNegativeSpan(t *testing.T) {

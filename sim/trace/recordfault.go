@@ -15,8 +15,8 @@ type DropSpan struct {
 	Chance
 }
 
-// Apply drops the span of the entries that chance picks, and the instants of
-// the tokens with a Stream.
+// Apply drops the span of the entries that chance picks, and what lies in it:
+// the instants of the tokens in a Stream, the parts of a Gateway.
 func (f DropSpan) Apply(entries iter.Seq2[Entry, error], mark func(string)) iter.Seq2[Entry, error] {
 	return each(entries, mark, f.Phase.checkFault("DropSpan", f.Chance), func() func(*Entry) (bool, error) {
 		hit := f.picker()
@@ -26,8 +26,11 @@ func (f DropSpan) Apply(entries iter.Seq2[Entry, error], mark func(string)) iter
 			}
 			times := e.instants()
 			*times[f.Phase], *times[f.Phase+1] = Unknown, Unknown
-			if f.Phase == Stream {
+			switch f.Phase {
+			case Stream:
 				e.Details.ServerTokens, e.Details.ClientTokens = nil, nil
+			case Gateway:
+				e.Details.Retrieval, e.Details.Assembly = 0, 0
 			}
 			return true, nil
 		}

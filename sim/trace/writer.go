@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -9,59 +10,65 @@ import (
 )
 
 // Writer is a sim.Observer that writes one line for every request that
-// completes, in order of completion. Requests that are rejected, aborted or
-// unfinished have no full timeline and no line.
-//
-// request_id is the engine's serial number, unique in a run. The engine has no
-// client side: client_send and gateway_arrival are the arrival, queue_enter
-// the instant at which the request was routed to a replica, and a token
-// reaches the client when it is sampled.
+// completes, in order of completion: what [EntryFromEvent] makes of its Finish
+// event. Requests that are rejected, aborted or unfinished have no full
+// timeline and no line.
 //
 // The zero value of the other fields is ready. Call Flush at the end.
 type Writer struct {
 	W io.Writer
+	// Tokens writes the instants of every token, at the server and at the
+	// client. The run must have Config.TokenTimes.
+	Tokens bool
 
-	buf []byte
-	err error
+	buf            []byte
+	server, client []sim.Time // scratch
+	err            error
 }
 
 // bufferBytes is how much is collected before it is written.
 const bufferBytes = 1 << 16
 
-// Observe writes the record of a Finish event and ignores the others. A fault
+// Observe writes the line of a Finish event and ignores the others. A fault
 // is kept for Flush, and nothing is written after it.
 func (w *Writer) Observe(e sim.Event) {
 	if e.Kind != sim.Finish || w.err != nil {
 		return
 	}
-	r := timeline(&e)
-	if err := r.Validate(); err != nil {
+	line, err := w.line(&e)
+	if err != nil {
 		w.err = fmt.Errorf("trace: request %d: %w", e.Serial, err)
 		return
 	}
 	w.buf = append(w.buf, `{"request_id":"`...)
 	w.buf = strconv.AppendInt(w.buf, e.Serial, 10)
 	w.buf = append(w.buf, '"')
-	w.buf = r.appendRest(w.buf)
+	w.buf = line.appendRest(w.buf)
+	w.buf = line.Details.append(w.buf)
 	w.endLine()
 }
 
-// timeline is the record of a Finish event, without an id.
-func timeline(e *sim.Event) Record {
-	t := &e.Timeline
-	return Record{PromptTokens: e.Prompt, OutputTokens: e.Output,
-		ClientSend: t.Arrival, GatewayArrival: t.Arrival, QueueEnter: t.Queued,
-		PrefillStart: t.Admitted, PrefillEnd: t.PrefillEnd,
-		FirstTokenServer: t.FirstToken, FirstTokenClient: t.FirstToken, LastTokenClient: e.Time}
+// line is the valid entry of a Finish event, without an id.
+func (w *Writer) line(e *sim.Event) (line Entry, err error) {
+	line = Entry{Record: timeline(e), Details: pathDetails(e)}
+	if line.FirstTokenClient == Unknown {
+		return line, errProxyCounts
+	}
+	if w.Tokens {
+		w.server = e.TokenTimes(w.server[:0])
+		w.client = e.Path().Deliver(w.client[:0], w.server)
+		if len(w.server) == 0 {
+			return line, errNoTokenTimes
+		}
+		line.Details.ServerTokens, line.Details.ClientTokens = w.server, w.client
+	}
+	return line, line.Validate()
 }
 
-// FromEvent returns the record that a Writer writes for a Finish event, for
-// observers that write more than it does.
-func FromEvent(e sim.Event) Record {
-	r := timeline(&e)
-	r.RequestID = strconv.FormatInt(e.Serial, 10)
-	return r
-}
+var (
+	errProxyCounts  = errors.New("when the first token reached the client is not known: behind a proxy that counts tokens it takes sim.Config.TokenTimes")
+	errNoTokenTimes = errors.New("the instants of its tokens are not known: Writer.Tokens takes sim.Config.TokenTimes")
+)
 
 // Write writes a record from elsewhere. It returns the error of Flush, or says
 // why the record is not valid; a record that is not valid leaves the file as
