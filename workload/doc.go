@@ -12,11 +12,11 @@
 //	                                   │
 //	AzureCSV BurstGPT Mooncake ────────┤          LengthCSV ──► Observed
 //	RAGPulse TraceLab LengthCSV        ▼
-//	(recordings)      iter.Seq2[sim.Request, error] ──► Gate ──► sim.Run ──► Completion
-//	                                   │                           ▲  │         │
-//	                                   │   Retry Sessions Workflow ┘  └► Audit  │
-//	                                   │         ▲                              │
-//	                                   │         └──────────────────────────────┘
+//	(recordings)      iter.Seq2[sim.Request, error] ──► Gate ──► ClientSide ──► sim.Run ──► Completion
+//	                                   │                             ▲          ▲  │         │
+//	                                   │     Retry Sessions Workflow ┘          │  └► Audit  │
+//	                                   │       ▲                   GatewayQueue ┘            │
+//	                                   │       └─────────────────────────────────────────────┘
 //	                                   ├──► AzureWriter MooncakeWriter
 //	                                   ├──► Describe: rate, gap CV, IDC, percentiles
 //	                                   ├──► DescribeShape: autocorrelation, batches, eta²
@@ -43,7 +43,9 @@
 // joint.go, sharing.go; gate.go and audit.go (was the load the one asked for);
 // acceptance.go and acceptancecurve.go (which draft tokens are right); retry.go
 // and followups.go (clients that try again); sessions.go (conversations, closed
-// loops), workflow.go (graphs of calls and tools), delay.go (times between).
+// loops), workflow.go (graphs of calls and tools), delay.go (times between);
+// clientpath.go, clientside.go, pathpresets.go and gatewayqueue.go (how far the
+// clients are, and what stands before the engine).
 //
 // # Load generators
 //
@@ -59,13 +61,15 @@
 // (Seed, purpose, i), and the arrivals from a stream of their own. Two runs
 // that differ in scheduler, hardware or arrival rate therefore see request i
 // with the same lengths. Classes draw by name, parts of a Merged by name,
-// clients of a Superpose by place: one more does not disturb the others. Draws
-// that pass through math.Exp or math.Log may differ in the last bit between
-// processor families.
+// clients of a Superpose by place, each part of a client's path and each region
+// by name: one more does not disturb the others. Draws that pass through
+// math.Exp or math.Log may differ in the last bit between processor families.
 //
 // # Words
 //
 //   - Arrival: the intended instant at which a request reaches the engine.
+//   - Send: the instant at which the client of a request sends it, as long before
+//     its arrival as its sim.Path takes.
 //   - Gap: the time between two successive arrivals.
 //   - CV: standard deviation divided by mean; 1 for the gaps of a Poisson process.
 //   - IDC, index of dispersion for counts: variance divided by mean of the
