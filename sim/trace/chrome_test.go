@@ -377,7 +377,7 @@ func TestChromeBytes(t *testing.T) {
 {"ph":"M","name":"process_name","pid":1,"tid":1,"ts":0,"args":{"name":"requests"}},
 {"ph":"b","name":"request","pid":1,"tid":1,"ts":1.5,"cat":"request","id":"1","args":{"id":7,"class":"a \"b\"","prompt_tokens":20}},
 {"ph":"M","name":"process_name","pid":2,"tid":4096,"ts":0,"args":{"name":"replica 0"}},
-{"ph":"C","name":"requests","pid":2,"tid":4096,"ts":1.5,"args":{"waiting":0,"running":1}},
+{"ph":"C","name":"requests","pid":2,"tid":4096,"ts":1.5,"cat":"load","args":{"waiting":0,"running":1}},
 {"ph":"b","name":"request","pid":1,"tid":1,"ts":2.001,"cat":"request","id":"2","args":{"id":8,"class":"a \"b\"","prompt_tokens":1000}},
 {"ph":"M","name":"thread_name","pid":1,"tid":4095,"ts":0,"args":{"name":"marks"}},
 {"ph":"i","name":"reject","pid":1,"tid":4095,"ts":2.001,"cat":"mark","s":"t","args":{"request":2,"reason":"exceeds_kv_capacity"}},
@@ -386,13 +386,13 @@ func TestChromeBytes(t *testing.T) {
 {"ph":"e","name":"prefill","pid":1,"tid":1,"ts":22.5,"cat":"request","id":"1","args":{}},
 {"ph":"n","name":"first token","pid":1,"tid":1,"ts":22.5,"cat":"request","id":"1","args":{}},
 {"ph":"M","name":"thread_name","pid":2,"tid":4096,"ts":0,"args":{"name":"steps"}},
-{"ph":"C","name":"KV blocks","pid":2,"tid":4096,"ts":1.5,"args":{"used":2}},
+{"ph":"C","name":"KV blocks","pid":2,"tid":4096,"ts":1.5,"cat":"load","args":{"used":2}},
 {"ph":"X","name":"prefill","pid":2,"tid":4096,"ts":1.5,"cat":"step","dur":21,"args":{"step":1,"prefill_chunks":1,"prefill_tokens":20,"sampled_tokens":1,"waiting":0,"running":1,"cost_us":{"compute":20.000,"host":1.000}}},
 {"ph":"b","name":"decode","pid":1,"tid":1,"ts":22.5,"cat":"request","id":"1","args":{"replica":0}},
 {"ph":"e","name":"decode","pid":1,"tid":1,"ts":23.5,"cat":"request","id":"1","args":{}},
 {"ph":"e","name":"request","pid":1,"tid":1,"ts":23.5,"cat":"request","id":"1","args":{"end":"finish","reason":"stop","output_tokens":2}},
 {"ph":"X","name":"decode","pid":2,"tid":4096,"ts":22.5,"cat":"step","dur":1,"args":{"step":2,"decodes":1,"positions":1,"context_tokens":20,"sampled_tokens":1,"waiting":0,"running":1,"cost_us":{"compute":0.000,"host":1.000}}},
-{"ph":"C","name":"requests","pid":2,"tid":4096,"ts":23.5,"args":{"waiting":0,"running":0}}
+{"ph":"C","name":"requests","pid":2,"tid":4096,"ts":23.5,"cat":"load","args":{"waiting":0,"running":0}}
 ]}
 `
 	if d := cmp.Diff(want, text.String()); d != "" {

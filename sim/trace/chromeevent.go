@@ -18,7 +18,8 @@ func (c *Chrome) begin() {
 
 // named names a process or a thread.
 func (c *Chrome) named(what string, pid, tid int64, name string, number int64) {
-	c.event('M', what, pid, tid, 0)
+	c.head('M', what, pid, tid, 0)
+	c.buf = append(c.buf, `,"args":{`...)
 	if number >= 0 {
 		name += " " + strconv.FormatInt(number, 10)
 	}
@@ -26,12 +27,13 @@ func (c *Chrome) named(what string, pid, tid int64, name string, number int64) {
 	c.closeEvent()
 }
 
-// event begins an event; arguments and closeEvent follow.
-func (c *Chrome) event(ph byte, name string, pid, tid int64, at sim.Time) {
-	c.head(ph, name, pid, tid, at)
-	c.buf = append(c.buf, `,"args":{`...)
+// count begins an event of a counter; its values are arguments.
+func (c *Chrome) count(name string, pid, tid int64, at sim.Time) {
+	c.head('C', name, pid, tid, at)
+	c.buf = append(c.buf, `,"cat":"load","args":{`...)
 }
 
+// head begins an event. What the kind needs, arguments and closeEvent follow.
 func (c *Chrome) head(ph byte, name string, pid, tid int64, at sim.Time) {
 	if c.events++; c.events > 1 {
 		c.buf = append(c.buf, ',')

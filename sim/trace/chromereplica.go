@@ -70,7 +70,7 @@ func (c *Chrome) tick(now sim.Time) {
 func (c *Chrome) settle() {
 	if c.atDoor.n != c.atDoor.shown {
 		c.atDoor.shown = c.atDoor.n
-		c.event('C', "front door", requestsPid, requestsPid, c.now)
+		c.count("front door", requestsPid, requestsPid, c.now)
 		c.argInt("waiting", int64(c.atDoor.n))
 		c.closeEvent()
 	}
@@ -79,7 +79,7 @@ func (c *Chrome) settle() {
 			continue
 		}
 		r.waiting.shown, r.running.shown = r.waiting.n, r.running.n
-		c.event('C', "requests", r.pid, r.pid*tracksPerProcess, c.now)
+		c.count("requests", r.pid, r.pid*tracksPerProcess, c.now)
 		c.argInt("waiting", int64(r.waiting.n))
 		c.argInt("running", int64(r.running.n))
 		c.closeEvent()
@@ -176,7 +176,7 @@ func (c *Chrome) usedBlocks(r *chromeReplica, e *sim.Event, start sim.Time) {
 		return
 	}
 	r.used = used
-	c.event('C', "KV blocks", r.pid, r.pid*tracksPerProcess, start)
+	c.count("KV blocks", r.pid, r.pid*tracksPerProcess, start)
 	c.argInt("used", int64(used))
 	c.closeEvent()
 }
