@@ -9,21 +9,32 @@ import (
 	"servesim/sim"
 )
 
+// Units of a decimal, in nanoseconds.
+const (
+	microsecond = 1_000
+	millisecond = 1_000_000
+	second      = 1_000_000_000
+)
+
 // appendMillis appends t in milliseconds as the shortest decimal that is
 // exact: 12.5, 0, -0.000001.
-func appendMillis(dst []byte, t sim.Time) []byte {
-	ns := uint64(t)
-	if t < 0 {
+func appendMillis(dst []byte, t sim.Time) []byte { return appendDecimal(dst, int64(t), millisecond) }
+
+// appendDecimal appends nanoseconds in another unit, likewise.
+func appendDecimal(dst []byte, n int64, unit uint64) []byte {
+	ns := uint64(n)
+	if n < 0 {
 		dst = append(dst, '-')
 		ns = -ns
 	}
-	dst = strconv.AppendUint(dst, ns/1e6, 10)
-	rest := ns % 1e6
+	dst = strconv.AppendUint(dst, ns/unit, 10)
+	rest := ns % unit
 	if rest == 0 {
 		return dst
 	}
 	dst = append(dst, '.')
-	for unit := uint64(1e5); rest > 0; unit /= 10 {
+	for rest > 0 {
+		unit /= 10
 		dst = append(dst, byte('0'+rest/unit))
 		rest %= unit
 	}
@@ -41,10 +52,14 @@ func ParseMillis(number string) (sim.Time, error) {
 	return parseMillis([]byte(number))
 }
 
-// parseMillis reads a JSON number of milliseconds, exactly. Digits below a
-// nanosecond are rounded, half away from zero: they come from arithmetic in
-// floating point and are below what any clock resolves.
-func parseMillis(number []byte) (sim.Time, error) {
+// parseMillis reads a JSON number of milliseconds, exactly.
+func parseMillis(number []byte) (sim.Time, error) { return parseDecimal(number, 6) }
+
+// parseDecimal reads a JSON number of a unit of 10 to the power digits
+// nanoseconds, exactly. Digits below a nanosecond are rounded, half away from
+// zero: they come from arithmetic in floating point and are below what any
+// clock resolves.
+func parseDecimal(number []byte, digits int) (sim.Time, error) {
 	mantissa, exponent := number, 0
 	if i := bytes.IndexAny(number, "eE"); i >= 0 {
 		mantissa = number[:i]
@@ -58,7 +73,7 @@ func parseMillis(number []byte) (sim.Time, error) {
 		mantissa = mantissa[1:]
 	}
 	whole, fraction, _ := bytes.Cut(mantissa, []byte("."))
-	ns, ok := shift(whole, fraction, len(whole)+exponent+6)
+	ns, ok := shift(whole, fraction, len(whole)+exponent+digits)
 	switch {
 	case !ok:
 		return 0, errRange

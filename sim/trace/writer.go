@@ -21,13 +21,9 @@ type Writer struct {
 	// client. The run must have Config.TokenTimes.
 	Tokens bool
 
-	buf            []byte
+	buffered
 	server, client []sim.Time // scratch
-	err            error
 }
-
-// bufferBytes is how much is collected before it is written.
-const bufferBytes = 1 << 16
 
 // Observe writes the line of a Finish event and ignores the others. A fault
 // is kept for Flush, and nothing is written after it.
@@ -109,27 +105,12 @@ func (w *Writer) WriteUnchecked(e Entry) error {
 
 func (w *Writer) endLine() {
 	w.buf = append(w.buf, '\n')
-	if len(w.buf) >= bufferBytes {
-		w.flush()
-	}
+	w.spill(w.W)
 }
 
 // Flush writes what is buffered. It returns the first fault since the start: a
 // failed write or a Finish event whose timeline is not valid.
 func (w *Writer) Flush() error {
-	if w.err == nil {
-		w.flush()
-	}
+	w.flush(w.W)
 	return w.err
-}
-
-func (w *Writer) flush() {
-	n, err := w.W.Write(w.buf)
-	if err == nil && n < len(w.buf) {
-		err = io.ErrShortWrite
-	}
-	if err != nil {
-		w.err = fmt.Errorf("trace: %w", err)
-	}
-	w.buf = w.buf[:0]
 }
