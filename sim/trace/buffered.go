@@ -21,6 +21,12 @@ func (b *buffered) spill(w io.Writer) {
 	}
 }
 
+// endLine ends a line of a file of lines.
+func (b *buffered) endLine(w io.Writer) {
+	b.buf = append(b.buf, '\n')
+	b.spill(w)
+}
+
 // flush writes all that is collected, unless there was a fault before.
 func (b *buffered) flush(w io.Writer) {
 	if b.err != nil {

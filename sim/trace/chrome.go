@@ -242,8 +242,8 @@ func (c *Chrome) leave(e *sim.Event, l chromeLife) {
 	if c.Config.Ledgers {
 		ledger := e.Ledger()
 		for i, d := range ledgerParts(&ledger) {
-			if d != 0 {
-				c.argMicros(ledgerNames[i], sim.Time(d))
+			if *d != 0 {
+				c.argMicros(ledgerNames[i], sim.Time(*d))
 			}
 		}
 	}

@@ -17,7 +17,8 @@
 // run becomes a line, writer.go and reader.go. fault.go breaks traces on purpose;
 // clockfault.go and recordfault.go hold the faults. object.go and decimal.go are
 // the strict JSON that the reader is made of. chrome.go writes whole runs, with
-// what replicas do, for viewers; its tracks are in chromereplica.go.
+// what replicas do, for viewers; its tracks are in chromereplica.go. label.go holds
+// ground truth.
 //
 // # The file
 //
@@ -40,6 +41,23 @@
 //	network_to_first  what the Proxy holds the first token + NetworkOut
 //	stream            first to last token at the client, as Proxy and NetworkOut deliver them
 //	client tail       Tail, behind E2E
+//
+// # Labels
+//
+// A Label is the truth about one request: what was done to it, the dominant
+// phases of its unbroken record, and the engine's ledger. It has the id of the
+// record and stands where its user wants it:
+//
+//	sim.Run ──Finish──► Writer       ──► trace.jsonl   without labels: a profiler is blind
+//	   │                Writer.Labels──► trace.jsonl   labels as fields that readers leave out
+//	   └──────Finish──► LabelWriter  ──► labels.jsonl  ──► ReadLabels ──► Label
+//
+//	{"request_id":"17","label_version":1,"causes":["long_prompt"],"ttft_phase":"prefill",
+//	 "e2e_phase":"stream","ledger_ns":{"prefill_compute":530250001, …}}
+//
+// ReadLabels reads labelled traces too. For faults of the trace, collect the ids
+// that Break marks and add their cause to the labels of the unbroken trace, made
+// by LabelFromEvent; Writer.WriteLabelled and LabelWriter.Write write both.
 //
 // # Words
 //

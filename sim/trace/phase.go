@@ -59,6 +59,21 @@ func (r *Record) Decompose() Decomposition {
 	return d
 }
 
+// Dominant returns the phases with the most time up to the first token and up to
+// the last one, of those that are measured. Ties go to the first in order.
+func (r *Record) Dominant() (ttft, e2e Phase) {
+	d := r.Decompose()
+	for p := NetworkIn; p < Stream; p++ {
+		if d.Phases[p] > d.Phases[ttft] {
+			ttft = p
+		}
+	}
+	if e2e = ttft; d.Phases[Stream] > d.Phases[e2e] {
+		e2e = Stream
+	}
+	return ttft, e2e
+}
+
 func span(from, to sim.Time) time.Duration {
 	if from == Unknown || to == Unknown {
 		return Unmeasured

@@ -45,35 +45,50 @@ type Reader struct {
 // Duplicates are found by holding every id: up to 60 bytes a record besides
 // the id itself.
 func (r Reader) Entries() iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
+	return records(r.In, r.Name, ErrEmpty, func(e *Entry) string { return e.RequestID }, func(dst []Entry, line []byte) ([]Entry, error) {
+		e, err := parse(line, r.Partial)
+		return append(dst, e), err
+	})
+}
+
+// records yields what parse appends for each line of a file, whose ids must
+// differ. A file without any is empty.
+func records[T any](r io.Reader, name string, empty error, id func(*T) string, parse func(dst []T, line []byte) ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
 		seen := map[string]int{} // line of each id
-		in := newLines(r.In)
+		in := newLines(r)
+		var found []T
 		for {
 			line, err := in.next()
 			switch {
 			case err == io.EOF && len(seen) == 0:
-				yield(Entry{}, fmt.Errorf("%s: %w", r.Name, ErrEmpty))
+				yield(none, fmt.Errorf("%s: %w", name, empty))
 				return
 			case err == io.EOF:
 				return
 			case err == nil && len(bytes.TrimSpace(line)) == 0:
 				continue
 			}
-			var e Entry
-			if err == nil {
-				e, err = parse(line, r.Partial)
+			if found = found[:0]; err == nil {
+				found, err = parse(found, line)
 			}
-			if err == nil {
-				if first, ok := seen[e.RequestID]; ok {
-					err = fmt.Errorf("request_id %q is that of line %d", e.RequestID, first)
+			for i := range found {
+				if err != nil {
+					break
+				}
+				key := id(&found[i])
+				if first, ok := seen[key]; ok {
+					err = fmt.Errorf("request_id %q is that of line %d", key, first)
+					break
+				}
+				seen[key] = in.number
+				if !yield(found[i], nil) {
+					return
 				}
 			}
 			if err != nil {
-				yield(Entry{}, fmt.Errorf("%s:%d: %w", r.Name, in.number, err))
-				return
-			}
-			seen[e.RequestID] = in.number
-			if !yield(e, nil) {
+				yield(none, fmt.Errorf("%s:%d: %w", name, in.number, err))
 				return
 			}
 		}
@@ -83,30 +98,15 @@ func (r Reader) Entries() iter.Seq2[Entry, error] {
 // parse reads one line. It checks the text first, then that no field is
 // missing, then each field in turn, then the whole.
 func parse(line []byte, partial bool) (Entry, error) {
-	if at := invalidByte(line); at >= 0 {
-		return Entry{}, fmt.Errorf("byte %d of the line is not UTF-8", at+1)
-	}
 	var values [fields][]byte
 	var details [detailFields][]byte
-	var extra map[string]bool
-	err := walk(line, func(key, value []byte) error {
-		var known *[]byte
+	err := members(line, func(key []byte) *[]byte {
 		if i := slices.Index(fieldNames[:], string(key)); i >= 0 {
-			known = &values[i]
-		} else if i := slices.Index(detailNames[:], string(key)); i >= 0 {
-			known = &details[i]
+			return &values[i]
 		}
-		if twice := known == nil && extra[string(key)] || known != nil && *known != nil; twice {
-			return fmt.Errorf("field %s stands twice", shorten(key))
+		if i := slices.Index(detailNames[:], string(key)); i >= 0 {
+			return &details[i]
 		}
-		if known != nil {
-			*known = value
-			return nil
-		}
-		if extra == nil {
-			extra = map[string]bool{}
-		}
-		extra[string(key)] = true
 		return nil
 	})
 	if err != nil {
@@ -122,6 +122,30 @@ func parse(line []byte, partial bool) (Entry, error) {
 		return Entry{}, missingError(missing)
 	}
 	return assemble(values, details, partial)
+}
+
+// members reads the members of the object on a line, in UTF-8 and with no key
+// twice. place says where the text of a field goes, or nil where it is left out.
+func members(line []byte, place func(key []byte) *[]byte) error {
+	if at := invalidByte(line); at >= 0 {
+		return fmt.Errorf("byte %d of the line is not UTF-8", at+1)
+	}
+	var extra map[string]bool
+	return walk(line, func(key, value []byte) error {
+		known := place(key)
+		if twice := known == nil && extra[string(key)] || known != nil && *known != nil; twice {
+			return fmt.Errorf("field %s stands twice", shorten(key))
+		}
+		if known != nil {
+			*known = value
+			return nil
+		}
+		if extra == nil {
+			extra = map[string]bool{}
+		}
+		extra[string(key)] = true
+		return nil
+	})
 }
 
 // invalidByte returns the index of the first byte that is not UTF-8, or -1.

@@ -20,6 +20,10 @@ type Writer struct {
 	// Tokens writes the instants of every token, at the server and at the
 	// client. The run must have Config.TokenTimes.
 	Tokens bool
+	// Labels writes a [Label] into every line, with the causes that Causes says.
+	// Without it a profiler is blind. See [LabelWriter].
+	Labels bool
+	Causes func(e sim.Event) []string
 
 	buffered
 	server, client []sim.Time // scratch
@@ -41,7 +45,15 @@ func (w *Writer) Observe(e sim.Event) {
 	w.buf = append(w.buf, '"')
 	w.buf = line.appendRest(w.buf)
 	w.buf = line.Details.append(w.buf)
-	w.endLine()
+	if w.Labels {
+		l, err := causedLabel(&e, &line.Record, w.Causes)
+		if err != nil {
+			w.err = fmt.Errorf("trace: request %d: %w", e.Serial, err)
+			return
+		}
+		w.buf = append(l.append(w.buf[:len(w.buf)-1]), '}')
+	}
+	w.endLine(w.W)
 }
 
 // line is the valid entry of a Finish event, without an id.
@@ -77,7 +89,7 @@ func (w *Writer) Write(r Record) error {
 		return fmt.Errorf("trace: request %q: %w", r.RequestID, err)
 	}
 	w.buf = r.AppendJSON(w.buf)
-	w.endLine()
+	w.endLine(w.W)
 	return w.err
 }
 
@@ -99,13 +111,8 @@ func (w *Writer) WriteUnchecked(e Entry) error {
 		return w.err
 	}
 	w.buf = e.AppendJSON(w.buf)
-	w.endLine()
+	w.endLine(w.W)
 	return w.err
-}
-
-func (w *Writer) endLine() {
-	w.buf = append(w.buf, '\n')
-	w.spill(w.W)
 }
 
 // Flush writes what is buffered. It returns the first fault since the start: a
