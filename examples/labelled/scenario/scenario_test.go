@@ -73,14 +73,15 @@ func TestLabelsHold(t *testing.T) {
 	}
 }
 
-// The reference profiler finds the same, and accepts what is said that it does.
+// The reference profiler finds the same phases, accepts what is said that it does,
+// and agrees with ours about every figure, to the printed digit.
 func TestReferenceProfilerAgrees(t *testing.T) {
 	profiler := shared(t, "oracle/latency_profiler.py")
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3")
 	}
-	directory := t.TempDir()
+	directory, figures := t.TempDir(), map[string]string{}
 	args := []string{"-c", `
 import importlib.util, json, pathlib, sys
 spec = importlib.util.spec_from_file_location("oracle", sys.argv[1])
@@ -90,12 +91,21 @@ spec.loader.exec_module(oracle)
 for path in map(pathlib.Path, sys.argv[2:]):
     try:
         r = oracle.analyse(oracle.load_jsonl(path), path.stem)
-        print(json.dumps({"name": path.stem, "ttft": r["dominant_ttft_phase"], "e2e": r["dominant_e2e_phase"]}))
+        figures = [r["p50_ttft_ms"], r["p95_ttft_ms"], r["p95_itl_ms"], r["p95_e2e_ms"], *r["phase_means_ms"].values()]
+        print(json.dumps({"name": path.stem, "ttft": r["dominant_ttft_phase"], "e2e": r["dominant_e2e_phase"],
+                          "figures": " ".join(f"{x:.1f}" for x in figures)}))
     except ValueError as e:
         print(json.dumps({"name": path.stem, "error": str(e)}))
 `, profiler}
 	for _, s := range scenario.All() {
 		_, text := run(t, s, 1)
+		if r, err := profile.Read(bytes.NewReader(text), s.Name, profile.Options{}); err == nil {
+			list := []profile.Number{r.TTFT.P50, r.TTFT.P95, r.ITL.P95, r.E2E.P95}
+			for _, p := range r.Phases {
+				list = append(list, p.MeanMs)
+			}
+			figures[s.Name] = strings.Trim(fmt.Sprint(list), "[]")
+		}
 		path := filepath.Join(directory, s.Name+".jsonl")
 		if err := os.WriteFile(path, text, 0o666); err != nil {
 			t.Fatal(err)
@@ -108,7 +118,7 @@ for path in map(pathlib.Path, sys.argv[2:]):
 	}
 	decoder := json.NewDecoder(bytes.NewReader(out))
 	for _, s := range scenario.All() {
-		var got struct{ Name, TTFT, E2E, Error string }
+		var got struct{ Name, TTFT, E2E, Error, Figures string }
 		if err := decoder.Decode(&got); err != nil || got.Name != s.Name {
 			t.Fatalf("%s: %v, %v\n%s", s.Name, got, err, out)
 		}
@@ -117,6 +127,8 @@ for path in map(pathlib.Path, sys.argv[2:]):
 			t.Errorf("%s: the label says %v and %v, the profiler %+v", s.Name, s.TTFT, s.E2E, got)
 		case !s.Valid && s.Accepted != (got.Error == ""):
 			t.Errorf("%s: accepted is %t, the profiler says %q", s.Name, s.Accepted, got.Error)
+		case s.Valid && got.Figures != figures[s.Name]:
+			t.Errorf("%s: the profiler prints %s, ours %s", s.Name, got.Figures, figures[s.Name])
 		}
 	}
 }
