@@ -11,14 +11,15 @@
 //	          Break ──────┘ clocks, spans and records at fault
 //
 //	sim.Run ──events──► Chrome ──► trace events for Perfetto and chrome://tracing
+//	        ──events──► OTLP   ──► spans for OpenTelemetry ──► OTLPReader ──► Entry
 //
 // Read record.go first, then phase.go for the decomposition of a record,
 // details.go for what a line may hold beside it, event.go for how a request of a
 // run becomes a line, writer.go and reader.go. fault.go breaks traces on purpose;
 // clockfault.go and recordfault.go hold the faults. object.go and decimal.go are
 // the strict JSON that the reader is made of. chrome.go writes whole runs, with
-// what replicas do, for viewers; its tracks are in chromereplica.go. label.go holds
-// ground truth.
+// what replicas do, for viewers; its tracks are in chromereplica.go. otlp.go
+// writes requests as spans, otlpreader.go reads them. label.go holds ground truth.
 //
 // # The file
 //

@@ -92,6 +92,17 @@ func (l *Label) Validate() error {
 	return nil
 }
 
+// of reports why the label cannot stand beside an entry.
+func (l *Label) of(e *Entry) error {
+	if l.RequestID != e.RequestID {
+		return fmt.Errorf("trace: request %q has the label of %q", e.RequestID, l.RequestID)
+	}
+	if err := l.Validate(); err != nil {
+		return fmt.Errorf("trace: request %q: %w", l.RequestID, err)
+	}
+	return nil
+}
+
 // AppendJSON appends the label as one line of a file of labels, without the
 // line end. It does not validate.
 func (l *Label) AppendJSON(dst []byte) []byte {
@@ -204,11 +215,8 @@ func (w *Writer) WriteLabelled(e Entry, l Label) error {
 	if w.err != nil {
 		return w.err
 	}
-	if l.RequestID != e.RequestID {
-		return fmt.Errorf("trace: request %q has the label of %q", e.RequestID, l.RequestID)
-	}
-	if err := l.Validate(); err != nil {
-		return fmt.Errorf("trace: request %q: %w", l.RequestID, err)
+	if err := l.of(&e); err != nil {
+		return err
 	}
 	w.buf = e.AppendJSON(w.buf)
 	w.buf = append(l.append(w.buf[:len(w.buf)-1]), '}')

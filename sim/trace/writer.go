@@ -26,7 +26,7 @@ type Writer struct {
 	Causes func(e sim.Event) []string
 
 	buffered
-	server, client []sim.Time // scratch
+	scratch
 }
 
 // Observe writes the line of a Finish event and ignores the others. A fault
@@ -35,7 +35,7 @@ func (w *Writer) Observe(e sim.Event) {
 	if e.Kind != sim.Finish || w.err != nil {
 		return
 	}
-	line, err := w.line(&e)
+	line, err := w.line(&e, w.Tokens)
 	if err != nil {
 		w.err = fmt.Errorf("trace: request %d: %w", e.Serial, err)
 		return
@@ -56,26 +56,29 @@ func (w *Writer) Observe(e sim.Event) {
 	w.endLine(w.W)
 }
 
+// scratch holds the tokens of the request that is written.
+type scratch struct{ server, client []sim.Time }
+
 // line is the valid entry of a Finish event, without an id.
-func (w *Writer) line(e *sim.Event) (line Entry, err error) {
+func (s *scratch) line(e *sim.Event, tokens bool) (line Entry, err error) {
 	line = Entry{Record: timeline(e), Details: pathDetails(e)}
 	if line.FirstTokenClient == Unknown {
 		return line, errProxyCounts
 	}
-	if w.Tokens {
-		w.server = e.TokenTimes(w.server[:0])
-		w.client = e.Path().Deliver(w.client[:0], w.server)
-		if len(w.server) == 0 {
+	if tokens {
+		s.server = e.TokenTimes(s.server[:0])
+		s.client = e.Path().Deliver(s.client[:0], s.server)
+		if len(s.server) == 0 {
 			return line, errNoTokenTimes
 		}
-		line.Details.ServerTokens, line.Details.ClientTokens = w.server, w.client
+		line.Details.ServerTokens, line.Details.ClientTokens = s.server, s.client
 	}
 	return line, line.Validate()
 }
 
 var (
 	errProxyCounts  = errors.New("when the first token reached the client is not known: behind a proxy that counts tokens it takes sim.Config.TokenTimes")
-	errNoTokenTimes = errors.New("the instants of its tokens are not known: Writer.Tokens takes sim.Config.TokenTimes")
+	errNoTokenTimes = errors.New("the instants of its tokens are not known: to write them takes sim.Config.TokenTimes")
 )
 
 // Write writes a record from elsewhere. It returns the error of Flush, or says

@@ -1,0 +1,93 @@
+package trace
+
+import (
+	"strconv"
+	"time"
+)
+
+// Names of the attributes that are read back.
+const (
+	otlpEpoch     = "servesim.epoch_unix_nano"
+	otlpRequestID = "gen_ai.request.id"
+	otlpInput     = "gen_ai.usage.input_tokens"
+	otlpOutput    = "gen_ai.usage.output_tokens"
+	otlpCached    = "gen_ai.usage.cache_read.input_tokens"
+	otlpClass     = "servesim.class"
+	otlpRoute     = "servesim.route"
+)
+
+// otlpDurations name the durations of Details, otlpTokens its lists.
+var (
+	otlpDurations = [...]string{"servesim.clock_error_ns", "servesim.retrieval_ns", "servesim.prompt_assembly_ns", "servesim.client_tail_ns"}
+	otlpTokens    = [...]string{"servesim.server_tokens_ns", "servesim.client_tokens_ns"}
+)
+
+// instantNames are those of fieldNames, without the unit.
+var instantNames = func() (names [instants]string) {
+	for i := range names {
+		names[i] = fieldNames[firstOf+i][:len(fieldNames[firstOf+i])-len("_ms")]
+	}
+	return names
+}()
+
+// otlpNext separates items of a list.
+func otlpNext(dst []byte) []byte {
+	if dst[len(dst)-1] == '[' {
+		return dst
+	}
+	return append(dst, ',')
+}
+
+// otlpKey begins an attribute, up to its value.
+func otlpKey(dst []byte, key string) []byte {
+	dst = append(append(otlpNext(dst), `{"key":"`...), key...)
+	return append(dst, `","value":{`...)
+}
+
+func otlpString(dst []byte, key, value string) []byte {
+	return append(appendString(append(otlpKey(dst, key), `"stringValue":`...), value), `}}`...)
+}
+
+// otlpID is otlpString of a request's id, which is the serial number in a run.
+func otlpID(dst []byte, key, id string, serial int64) []byte {
+	if serial < 0 {
+		return otlpString(dst, key, id)
+	}
+	dst = strconv.AppendInt(append(otlpKey(dst, key), `"stringValue":"`...), serial, 10)
+	return append(dst, `"}}`...)
+}
+
+// otlpInt writes 64-bit integers as strings, as OTLP does.
+func otlpInt(dst []byte, key string, value int64) []byte {
+	dst = strconv.AppendInt(append(otlpKey(dst, key), `"intValue":"`...), value, 10)
+	return append(dst, `"}}`...)
+}
+
+func otlpSeconds(dst []byte, key string, d time.Duration) []byte {
+	return append(appendDecimal(append(otlpKey(dst, key), `"doubleValue":`...), int64(d), second), `}}`...)
+}
+
+// otlpLabel appends the truth.
+func otlpLabel(dst []byte, l *Label) []byte {
+	dst = append(otlpKey(dst, "servesim.label.causes"), `"arrayValue":{"values":[`...)
+	for _, c := range l.Causes {
+		dst = append(appendString(append(otlpNext(dst), `{"stringValue":`...), c), '}')
+	}
+	dst = append(dst, `]}}}`...)
+	dst = otlpString(dst, "servesim.label.ttft_phase", l.TTFTPhase.String())
+	dst = otlpString(dst, "servesim.label.e2e_phase", l.E2EPhase.String())
+	for i, part := range ledgerParts(&l.Ledger) {
+		if *part != 0 {
+			dst = otlpInt(dst, ledgerKeys[i], int64(*part))
+		}
+	}
+	return dst
+}
+
+// ledgerKeys are the names of the parts of a ledger as attributes.
+var ledgerKeys = func() (keys [len(ledgerNames)]string) {
+	for i, name := range ledgerNames {
+		keys[i] = "servesim.label.ledger_ns." + name
+	}
+	return keys
+}()
