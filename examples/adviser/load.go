@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"time"
 
 	"servesim/sim"
 	"servesim/sim/profile"
@@ -38,23 +39,20 @@ func (l *load) check() error {
 	return nil
 }
 
-// traffic draws the starts of the workflows and the documents of that time.
+// traffic draws the workflows, scale times as many a second, and the documents
+// of the time that those come in, on average.
 func (l *load) traffic(s *setting, scale float64) (traffic, error) {
-	starts := workload.Limit{Arrivals: workload.Scale{Arrivals: workload.Poisson{Rate: l.Rate}, Factor: scale}, Count: l.Workflows}
-	t := traffic{seed: l.Seed, starts: starts}
+	rate := l.Rate * scale
+	t := traffic{seed: l.Seed, starts: workload.Limit{Arrivals: workload.Poisson{Rate: rate}, Count: l.Workflows}}
 	if l.Documents == 0 || s.document == 0 {
 		return t, nil
 	}
-	var last sim.Time
-	for at, err := range starts.Times(rand.New(workload.Stream(l.Seed, "workflow starts", 0))) {
-		if err != nil {
-			return t, err
-		}
-		last = at
+	documents := workload.Limit{
+		Arrivals: workload.Poisson{Rate: l.Documents},
+		Duration: time.Duration(float64(l.Workflows) / rate * float64(time.Second)),
 	}
-	documents := workload.Poisson{Rate: l.Documents}
 	for at, err := range documents.Times(rand.New(workload.Stream(l.Seed, "documents", 0))) {
-		if err != nil || at > last {
+		if err != nil {
 			return t, err
 		}
 		t.documents = append(t.documents, sim.Request{ID: len(t.documents), Arrival: at, Prompt: s.document, Output: 1})

@@ -161,9 +161,9 @@ func newFlags(asJSON *bool, savings *[]profile.Saving, l *load) *flag.FlagSet {
 		*savings = append(*savings, profile.Saving{Span: s[:i], By: time.Duration(t)})
 		return nil
 	})
-	flags.Float64Var(&l.Rate, "rate", l.Rate, "assistants a `second` under load")
-	flags.Float64Var(&l.Documents, "documents", l.Documents, "documents a `second` between them")
-	flags.IntVar(&l.Workflows, "workflows", l.Workflows, "assistants of a run under load")
+	flags.Float64Var(&l.Rate, "rate", l.Rate, "`assistants` a second under load")
+	flags.Float64Var(&l.Documents, "documents", l.Documents, "`documents` a second between them")
+	flags.IntVar(&l.Workflows, "workflows", l.Workflows, "`number` of assistants in a run under load")
 	flags.Uint64Var(&l.Seed, "seed", l.Seed, "of the arrivals under load, and of the tool's failures")
 	return flags
 }

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -35,11 +37,25 @@ func output(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// figures runs the program and reads its JSON object.
+// whole is the output without arguments, as JSON.
+var whole = sync.OnceValue(func() string {
+	var out bytes.Buffer
+	if err := run(context.Background(), []string{"-json"}, &out, io.Discard); err != nil {
+		panic(err)
+	}
+	return out.String()
+})
+
+// figures runs the program and reads its JSON object; without arguments it is
+// run once for all tests.
 func figures(t *testing.T, args ...string) report {
 	t.Helper()
+	text := whole
+	if len(args) > 0 {
+		text = func() string { return output(t, append([]string{"-json"}, args...)...) }
+	}
 	var r report
-	decoder := json.NewDecoder(strings.NewReader(output(t, append([]string{"-json"}, args...)...)))
+	decoder := json.NewDecoder(strings.NewReader(text()))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&r); err != nil {
 		t.Fatal(err)

@@ -33,8 +33,8 @@ type setting struct {
 	deadline time.Duration
 	urgent   bool // the queue is sorted by deadline
 
-	documentAt time.Duration // behind the start; below 0 is none
-	document   int           // tokens of its prompt
+	documentAt time.Duration // when somebody sends a document, from the start on; it may be before
+	document   int           // tokens of its prompt; 0 is none
 }
 
 func defaults() setting {
