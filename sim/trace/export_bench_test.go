@@ -81,3 +81,11 @@ func benchmarkExport(b *testing.B, make func(w io.Writer, cfg sim.Config) export
 func BenchmarkChrome(b *testing.B) {
 	benchmarkExport(b, func(w io.Writer, cfg sim.Config) exporter { return &trace.Chrome{W: w, Config: cfg} })
 }
+
+func BenchmarkOTLP(b *testing.B) {
+	benchmarkExport(b, func(w io.Writer, _ sim.Config) exporter { return &trace.OTLP{W: w, Model: "llama"} })
+}
+
+func BenchmarkLabelWriter(b *testing.B) {
+	benchmarkExport(b, func(w io.Writer, _ sim.Config) exporter { return &trace.LabelWriter{W: w} })
+}
