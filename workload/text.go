@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"fmt"
 	"slices"
 
 	"servesim/sim/kv"
@@ -19,15 +20,15 @@ type Text struct {
 // HashTexts appends to dst the hash chain of the full blocks of blockTokens
 // tokens of texts that follow each other, as [kv.HashTokens] does for tokens: two
 // chains are equal up to a block just if the tokens are. It panics if
-// blockTokens is less than 1.
+// blockTokens is less than 1, or a text has negative numbers.
 //
 // Chains of two block sizes describe the same prompts. Coarsened by [kv.Convert],
 // the finer finds what the coarser finds; split, the coarser finds less, since
 // a block does not tell where its difference begins.
 func HashTexts(dst []kv.Hash, texts []Text, blockTokens int, salt string) []kv.Hash {
 	t := transcript{block: blockTokens, salt: salt, texts: texts, chain: dst[len(dst):]}
-	for _, x := range texts {
-		t.tokens += x.Tokens
+	if err := t.measure(); err != nil {
+		panic("workload: HashTexts of " + err.Error())
 	}
 	return append(dst, t.hash()...)
 }
@@ -43,6 +44,18 @@ type transcript struct {
 
 	at, offset int   // the text, and position in it, of the first token without hash
 	pieces     []int // scratch
+}
+
+// measure counts the tokens of the texts.
+func (t *transcript) measure() error {
+	t.tokens = 0
+	for _, x := range t.texts {
+		if x.From < 0 || x.Tokens < 0 || x.Tokens > maxTokens {
+			return fmt.Errorf("a text of %d tokens from %d", x.Tokens, x.From)
+		}
+		t.tokens += x.Tokens
+	}
+	return nil
 }
 
 // add appends a text.
