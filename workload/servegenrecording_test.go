@@ -86,7 +86,7 @@ func TestServeGenAsWorkload(t *testing.T) {
 			continue
 		}
 		a := c.Arrivals()
-		a.Windows = a.Windows[:6]
+		a.Windows = a.Windows[:1]
 		sent := 0.0
 		for _, w := range a.Windows {
 			sent += math.Ceil(w.Rate * 600)
@@ -105,11 +105,11 @@ func TestServeGenAsWorkload(t *testing.T) {
 		last = q.Arrival
 	}
 	for i := range want {
-		if got[i] > want[i] || got[i] < want[i]-6 {
+		if got[i] > want[i] || got[i] < want[i]-1 {
 			t.Errorf("client %s sent %v requests, its windows have %v", m.Parts[i].Name, got[i], want[i])
 		}
 	}
-	if len(want) < 60 || requests < 10_000 || last > sim.Time(time.Hour) {
+	if len(want) < 60 || requests < 3000 || last > sim.Time(10*time.Minute) {
 		t.Errorf("%d clients, %d requests in %v", len(want), requests, last)
 	}
 }
