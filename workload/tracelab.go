@@ -199,8 +199,8 @@ func (t TraceLab) sorted(yield func(TraceLabSession) bool) error {
 func (r TraceLabRound) Prompt() int { return r.Prefix + r.Input }
 
 // Requests returns the rounds as requests with their row as ID, which all
-// arrive with the session: who replays it sends a later one at the end of its
-// predecessor and its Wait. Rounds without prompt or output are among them,
+// arrive with the session: who replays it, as [TraceLabReplay] does, sends a later
+// one at the end of its predecessor and its Wait. Rounds without prompt or output are among them,
 // which no engine takes.
 //
 // Request.Prefix is the chain of blocks of that many tokens, at least 1, of
