@@ -14,8 +14,8 @@ type buffered struct {
 // bufferBytes is how much is collected before it is written.
 const bufferBytes = 1 << 16
 
-// spill writes to w once enough is collected.
-func (b *buffered) spill(w io.Writer) {
+// drain writes to w once enough is collected.
+func (b *buffered) drain(w io.Writer) {
 	if len(b.buf) >= bufferBytes {
 		b.flush(w)
 	}

@@ -10,14 +10,17 @@
 //	                      ▲                                   Reader ──► Entry
 //	          Break ──────┘ clocks, spans and records at fault
 //
-//	sim.Run ──events──► Chrome ──► trace events for Perfetto and chrome://tracing
+//	sim.Run ──events──► Chrome ───────► trace events for Perfetto and chrome://tracing
+//	            └─────► BenchWriter ──► vLLM's result JSON ──► BenchReader ──► Bench ──► Entry
 //
 // Read record.go first, then phase.go for the decomposition of a record,
 // details.go for what a line may hold beside it, writer.go and reader.go.
 // fault.go breaks traces on purpose; clockfault.go and recordfault.go hold the
 // faults. object.go and decimal.go are the strict JSON that the reader is made
 // of. chrome.go writes whole runs, with what replicas do, for viewers; its tracks
-// are in chromereplica.go.
+// are in chromereplica.go. benchjson.go and benchreader.go are the results of
+// vLLM's benchmark, benchfigures.go what they say of latencies; stream.go is
+// strict JSON of any size.
 //
 // # The file
 //

@@ -3,6 +3,7 @@
 package trace_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"testing"
@@ -80,4 +81,30 @@ func benchmarkExport(b *testing.B, make func(w io.Writer, cfg sim.Config) export
 
 func BenchmarkChrome(b *testing.B) {
 	benchmarkExport(b, func(w io.Writer, cfg sim.Config) exporter { return &trace.Chrome{W: w, Config: cfg} })
+}
+
+func BenchmarkBenchWriter(b *testing.B) {
+	benchmarkExport(b, func(w io.Writer, _ sim.Config) exporter { return &trace.BenchWriter{W: w, Detailed: true} })
+}
+
+func BenchmarkBenchReader(b *testing.B) {
+	var file bytes.Buffer
+	w := &trace.BenchWriter{W: &file, Detailed: true}
+	cfg, load := busyRun(5000)
+	cfg.Observers = []sim.Observer{w}
+	if _, err := sim.Run(context.Background(), cfg, load); err != nil {
+		b.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(file.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, err := range (trace.BenchReader{In: bytes.NewReader(file.Bytes()), Name: "file"}).Results() {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
 }

@@ -98,7 +98,7 @@ func (w *Writer) WriteUnchecked(e Entry) error {
 
 func (w *Writer) endLine() {
 	w.buf = append(w.buf, '\n')
-	w.spill(w.W)
+	w.drain(w.W)
 }
 
 // Flush writes what is buffered. It returns the first fault since the start: a
