@@ -11,7 +11,8 @@
 //	          Break ──────┘ clocks, spans and records at fault
 //
 //	sim.Run ──events──► Chrome ───────► trace events for Perfetto and chrome://tracing
-//	            └─────► BenchWriter ──► vLLM's result JSON ──► BenchReader ──► Bench ──► Entry
+//	            ├─────► BenchWriter ──► vLLM's result JSON ──► BenchReader ──► Bench ──► Entry
+//	            └─────► CSV ──────────► tables of requests and steps
 //
 // Read record.go first, then phase.go for the decomposition of a record,
 // details.go for what a line may hold beside it, writer.go and reader.go.
@@ -20,7 +21,8 @@
 // of. chrome.go writes whole runs, with what replicas do, for viewers; its tracks
 // are in chromereplica.go. benchjson.go and benchreader.go are the results of
 // vLLM's benchmark, benchfigures.go what they say of latencies; stream.go is
-// strict JSON of any size.
+// strict JSON of any size. csv.go has the columns of the tables, ledger.go the
+// names of a ledger's parts.
 //
 // # The file
 //

@@ -108,3 +108,7 @@ func BenchmarkBenchReader(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkCSV(b *testing.B) {
+	benchmarkExport(b, func(w io.Writer, cfg sim.Config) exporter { return &trace.CSV{Requests: w, Steps: w, Config: cfg} })
+}
