@@ -54,18 +54,23 @@ func TestGroupStepsTogether(t *testing.T) {
 	}
 }
 
-// A straggler slows its group, and a pause stops it.
+// A straggler slows its group, and a pause stops it; it is faster if all of it is.
 func TestGroupWindows(t *testing.T) {
 	reqs := []sim.Request{{ID: 0, Prompt: 1, Output: 4}}
+	window := func(replica int, factor float64) sim.Window {
+		return sim.Window{Replica: replica, From: 1, To: sim.Time(5 * ms), Factor: factor, Pause: factor == 0}
+	}
 	for _, tt := range []struct {
-		w    sim.Window
+		w    []sim.Window
 		want []time.Duration
 	}{
-		{sim.Window{Replica: 1, From: 1, To: sim.Time(5 * ms), Factor: 3}, []time.Duration{2 * ms, 8 * ms, 10 * ms, 12 * ms}},
-		{sim.Window{Replica: 1, From: 1, To: sim.Time(5 * ms), Pause: true}, []time.Duration{2 * ms, 7 * ms, 9 * ms, 11 * ms}},
+		{[]sim.Window{window(1, 3)}, []time.Duration{2 * ms, 8 * ms, 10 * ms, 12 * ms}},
+		{[]sim.Window{window(1, 0)}, []time.Duration{2 * ms, 7 * ms, 9 * ms, 11 * ms}},
+		{[]sim.Window{window(0, 0.5)}, []time.Duration{2 * ms, 4 * ms, 6 * ms, 8 * ms}},
+		{[]sim.Window{window(0, 0.5), window(1, 0.5)}, []time.Duration{2 * ms, 3 * ms, 4 * ms, 5 * ms}},
 	} {
 		cfg := grouped(shared{}, 1, 1)
-		cfg.Windows = []sim.Window{tt.w}
+		cfg.Windows = tt.w
 		got, _, _ := tokens(t, cfg, reqs)
 		if d := cmp.Diff(tt.want, got[0]); d != "" {
 			t.Errorf("%+v: token times (-want +got):\n%s", tt.w, d)
@@ -83,6 +88,7 @@ func TestGroupOfOne(t *testing.T) {
 		cfg := grouped(shared{}, group)
 		cfg.Router = nil
 		cfg.Replicas[0].KVBlocks, cfg.Replicas[0].BlockTokens = 12, 4
+		cfg.Windows = []sim.Window{{From: 1, To: sim.Time(50 * ms), Factor: 0.3}}
 		_, log, _ := tokens(t, cfg, reqs)
 		return log
 	}
