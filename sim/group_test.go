@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -94,5 +95,27 @@ func TestGroupOfOne(t *testing.T) {
 	}
 	if d := cmp.Diff(one(0), one(3)); d != "" {
 		t.Errorf("log (-alone +group):\n%s", d)
+	}
+}
+
+// Where a replica that prefills and one that decodes step together, the layers of
+// a prompt leave while its own step computes them, not as those of the step before
+// did.
+func TestGroupSendsLayers(t *testing.T) {
+	cfg := split(1, 1, sim.Link{Layers: 4, Bandwidth: 1e9}, func(r *sim.Replica) { r.Group = 1 }) // 1,000 tokens: 1 s
+	_, log, _ := tokens(t, cfg, []sim.Request{{ID: 1, Prompt: 1000, Output: 2}, {ID: 2, Arrival: sim.Time(2 * time.Second), Prompt: 1000, Output: 2}})
+	var pulled []string
+	for _, line := range log {
+		if strings.Contains(line, " pulled ") {
+			pulled = append(pulled, line)
+		}
+	}
+	// The first of four layers is there after a quarter of the 40 ms of the prompt.
+	want := []string{
+		"1010000000 r1 pulled #1 id 1 1000 positions in 1010000000",
+		"3010000000 r1 pulled #2 id 2 1000 positions in 1010000000",
+	}
+	if d := cmp.Diff(want, pulled); d != "" {
+		t.Errorf("transfers (-want +got):\n%s", d)
 	}
 }
