@@ -460,3 +460,18 @@ func ExampleRetrieval() {
 	// ""              55 % of the tokens found
 	// "by-popularity" 60 % of the tokens found
 }
+
+// Nodes of a tree have texts of their own, also those at the same place below
+// different parents.
+func TestTreeTexts(t *testing.T) {
+	draw := workload.Tree{InTurn: true, Levels: []workload.Branches{{Tokens: 1, Fanout: 2}, {Tokens: 1, Fanout: 3}, {Tokens: 1, Fanout: 4}}}.Begin(1)
+	ids := map[uint64]bool{}
+	for n := range int64(24) {
+		for _, x := range draw(nil, n, nil) {
+			ids[x.ID] = true
+		}
+	}
+	if len(ids) != 2+6+24 {
+		t.Errorf("%d texts, want 32", len(ids))
+	}
+}

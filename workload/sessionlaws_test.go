@@ -379,3 +379,34 @@ func ExampleAgent() {
 		res.Completed, 100*float64(res.PrefixHits)/float64(res.PrefixHits+res.PrefillTokens), err)
 	// Output: 2632 calls of the model, 93 % of the prompts found in the cache, error <nil>
 }
+
+// An answer that the engine cuts is as long in the conversation as it was.
+func TestSessionsWithCutAnswers(t *testing.T) {
+	s := conversation()
+	s.Turns, s.Starts, s.MaxOutput = workload.Fixed(4), workload.Limit{Arrivals: workload.Constant{Rate: 0.01}, Count: 1}, 10
+	sessions, found, _ := endings(t, begin(t, s), busyReplica(), workload.Retry{})
+	for i, c := range sessions[0] {
+		hit := 0
+		if i > 0 {
+			hit = (140 + (i-1)*50 + 10 - 1) / 16 * 16
+		}
+		if c.Request.Prompt != 140+i*50 || c.Output != 10 || found[c.Request.ID] != hit {
+			t.Errorf("turn %d: prompt %d, answer %d, %d found, want %d", i, c.Request.Prompt, c.Output, found[c.Request.ID], hit)
+		}
+	}
+}
+
+// A tail that begins at another token of the same text is another tail.
+func TestCompactionMovesTheTail(t *testing.T) {
+	s := conversation()
+	s.Turns, s.Starts, s.System, s.Groups = workload.Fixed(1), workload.Limit{Arrivals: workload.Constant{Rate: 1}, Count: 1}, 96, 1
+	s.Lengths = workload.Tokens{Prompt: 300, Output: 10}
+	s.Agent = &workload.Agent{Calls: workload.Fixed(6), Result: workload.Fixed(10)}
+	s.Compaction = &workload.Compaction{At: 310, Keep: 200}
+	sessions, found, _ := endings(t, begin(t, s), busyReplica(), workload.Retry{})
+	for i, c := range sessions[0][1:] {
+		if found[c.Request.ID] != 96 || c.Request.Prompt != 306 {
+			t.Errorf("call %d: prompt %d, %d found", i+1, c.Request.Prompt, found[c.Request.ID])
+		}
+	}
+}
