@@ -448,8 +448,8 @@ func TestOTLPLabels(t *testing.T) {
 	var got []string
 	for _, s := range spansOf(t, b.String()) {
 		for _, a := range s.Attributes {
-			if strings.HasPrefix(a.Key, "servesim.label.") {
-				got = append(got, fmt.Sprint(strings.TrimPrefix(a.Key, "servesim.label."), " ", a.Value))
+			if after, ok := strings.CutPrefix(a.Key, "servesim.label."); ok {
+				got = append(got, fmt.Sprint(after, " ", a.Value))
 			}
 		}
 	}
