@@ -64,7 +64,7 @@ func drivePair(c *conformanceCase) (failures []string, asserted, assertedOK int)
 	r.policy = scheduler.DistServe{Threshold: c.fraction("waiting_block_prop_threshold"), Strict: c.upstreamOnly()}
 	flat := sim.CostFunc(func(sim.Batch) time.Duration { return time.Millisecond })
 	replica := func(side string, s sim.Scheduler) *sim.Stepper {
-		st, err := sim.NewStepper(sim.Config{Observers: []sim.Observer{r}, Replicas: []sim.Replica{{
+		st, err := sim.NewStepper(sim.Config{Check: true, Observers: []sim.Observer{r}, Replicas: []sim.Replica{{
 			Scheduler: s, CostModel: flat, BlockTokens: c.number("block_size"), KVBlocks: c.number(side + "_blocks"), HostBlocks: 1000,
 			MaxSeqs: c.number(side + "_max_batch"), MaxBatchTokens: c.number(side + "_max_tokens"),
 		}}})

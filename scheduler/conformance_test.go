@@ -655,7 +655,7 @@ func (c *conformanceCase) drive(rep sim.Replica) (failures []string, asserted, a
 		}
 	}
 	var err error
-	if r.stepper, err = sim.NewStepper(sim.Config{Replicas: []sim.Replica{rep}, Classes: classes, Observers: []sim.Observer{r}}); err != nil {
+	if r.stepper, err = sim.NewStepper(sim.Config{Check: true, Replicas: []sim.Replica{rep}, Classes: classes, Observers: []sim.Observer{r}}); err != nil {
 		return []string{err.Error()}, 0, 0
 	}
 	r.pass = map[string]any{"admitted": []string{}, "resumed": []string{}, "preempted": []string{}, "ignored": []string{}}

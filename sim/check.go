@@ -80,6 +80,14 @@ func (st *Stepper) recount() error {
 	return nil
 }
 
+// recountIfAsked is recount with Config.Check.
+func (st *Stepper) recountIfAsked() error {
+	if !st.hub.check {
+		return nil
+	}
+	return st.recount()
+}
+
 // lines returns the lists of those who wait for admission.
 func (st *Stepper) lines() []*list {
 	return []*list{&st.waiting.list, &st.remote.list, &st.pulling.list, &st.swapped}

@@ -97,7 +97,7 @@ func TestSpeculation(t *testing.T) {
 // By hand, a replica has no more drafts than its configuration says, and needs
 // outcomes or a drafter.
 func TestStepperDraftFaults(t *testing.T) {
-	st, err := sim.NewStepper(sim.Config{Replicas: []sim.Replica{speculating(2, nil)}})
+	st, err := sim.NewStepper(sim.Config{Check: true, Replicas: []sim.Replica{speculating(2, nil)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,6 +74,9 @@ func (sc scenario) config(note func(string)) (sim.Config, []policy) {
 	if cfg.Link != nil {
 		drawRoles(&cfg, rng)
 	}
+	if rng.IntN(3) == 0 {
+		drawGroups(&cfg, rng)
+	}
 	drawWindows(&cfg, rng)
 	if cfg.Link != nil {
 		drawLinkWindows(&cfg, rng)
@@ -196,6 +199,21 @@ func drawRoles(cfg *sim.Config, rng *rand.Rand) {
 	}
 }
 
+// drawGroups makes some replicas step together, whatever their roles.
+func drawGroups(cfg *sim.Config, rng *rand.Rand) {
+	for i := range cfg.Replicas {
+		if r := &cfg.Replicas[i]; rng.IntN(4) > 0 {
+			r.Group = 1 + rng.IntN(1+len(cfg.Replicas)/3)
+			r.InFlight, r.Async = 0, sim.NotAsync
+		}
+	}
+	if rng.IntN(2) == 0 {
+		for i := range cfg.Replicas {
+			cfg.Replicas[i].CostModel = experts{}
+		}
+	}
+}
+
 // drawWindows slows replicas down, and stops them.
 func drawWindows(cfg *sim.Config, rng *rand.Rand) {
 	for i := range cfg.Replicas {
@@ -233,6 +251,22 @@ func one(b bool) int {
 
 func stepTime(b sim.Batch) time.Duration {
 	return time.Duration(5_000 + 40*b.Decodes + 3*b.Context + 700*b.PrefillTokens() + 11*b.Padding.Rows + 13*b.Padding.PromptTokens + 17*b.SwapIn + 19*b.SwapOut)
+}
+
+// experts takes the time of all that a group computes, and some for each place in
+// it, idle or not.
+type experts struct{}
+
+func (experts) StepTime(b sim.Batch) time.Duration { return stepTime(b) }
+
+func (experts) GroupTime(bs []sim.Batch) (d time.Duration) {
+	for i, b := range bs {
+		d += 2_000
+		if !b.Empty() {
+			d += stepTime(b) * time.Duration(2+i) / 3
+		}
+	}
+	return d
 }
 
 // pipeline takes stepTime on the device, in so many stages; 0 means that any

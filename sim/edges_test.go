@@ -343,7 +343,7 @@ func TestTokenTimesWithAndWithoutOutcomes(t *testing.T) {
 
 // By hand a pause stops nothing.
 func TestStepperKnowsNoPause(t *testing.T) {
-	st, err := sim.NewStepper(sim.Config{Replicas: []sim.Replica{{Scheduler: scheduler.ChunkedPrefill{}, CostModel: everyStep(5 * time.Millisecond)}},
+	st, err := sim.NewStepper(sim.Config{Check: true, Replicas: []sim.Replica{{Scheduler: scheduler.ChunkedPrefill{}, CostModel: everyStep(5 * time.Millisecond)}},
 		Windows: []sim.Window{{From: 0, To: millisecond(100), Pause: true}}})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,8 @@ import (
 // ranks do that share their experts. GroupTime gets the batch of every replica
 // of the group, in order of index; an empty one belongs to a replica that only
 // takes part. It obeys what is said of StepTime. Without it a step of a group
-// takes the longest StepTime of its replicas.
+// takes the longest StepTime of its replicas. Of the windows that the replicas are
+// in, the slowest counts for all; a replica in none is in one of factor 1.
 type Grouper interface {
 	CostModel
 	GroupTime(batches []Batch) time.Duration
@@ -107,7 +108,7 @@ func (g *group) time(e *engine) time.Duration {
 	if ok {
 		took = shared.GroupTime(g.batches)
 	}
-	slowest := took
+	slowest := time.Duration(0)
 	for _, m := range g.members {
 		slowest = worse(slowest, m.windows.stretch(e.now, took))
 	}

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -54,18 +55,23 @@ func TestGroupStepsTogether(t *testing.T) {
 	}
 }
 
-// A straggler slows its group, and a pause stops it.
+// A straggler slows its group, and a pause stops it; it is faster if all of it is.
 func TestGroupWindows(t *testing.T) {
 	reqs := []sim.Request{{ID: 0, Prompt: 1, Output: 4}}
+	window := func(replica int, factor float64) sim.Window {
+		return sim.Window{Replica: replica, From: 1, To: sim.Time(5 * ms), Factor: factor, Pause: factor == 0}
+	}
 	for _, tt := range []struct {
-		w    sim.Window
+		w    []sim.Window
 		want []time.Duration
 	}{
-		{sim.Window{Replica: 1, From: 1, To: sim.Time(5 * ms), Factor: 3}, []time.Duration{2 * ms, 8 * ms, 10 * ms, 12 * ms}},
-		{sim.Window{Replica: 1, From: 1, To: sim.Time(5 * ms), Pause: true}, []time.Duration{2 * ms, 7 * ms, 9 * ms, 11 * ms}},
+		{[]sim.Window{window(1, 3)}, []time.Duration{2 * ms, 8 * ms, 10 * ms, 12 * ms}},
+		{[]sim.Window{window(1, 0)}, []time.Duration{2 * ms, 7 * ms, 9 * ms, 11 * ms}},
+		{[]sim.Window{window(0, 0.5)}, []time.Duration{2 * ms, 4 * ms, 6 * ms, 8 * ms}},
+		{[]sim.Window{window(0, 0.5), window(1, 0.5)}, []time.Duration{2 * ms, 3 * ms, 4 * ms, 5 * ms}},
 	} {
 		cfg := grouped(shared{}, 1, 1)
-		cfg.Windows = []sim.Window{tt.w}
+		cfg.Windows = tt.w
 		got, _, _ := tokens(t, cfg, reqs)
 		if d := cmp.Diff(tt.want, got[0]); d != "" {
 			t.Errorf("%+v: token times (-want +got):\n%s", tt.w, d)
@@ -83,10 +89,33 @@ func TestGroupOfOne(t *testing.T) {
 		cfg := grouped(shared{}, group)
 		cfg.Router = nil
 		cfg.Replicas[0].KVBlocks, cfg.Replicas[0].BlockTokens = 12, 4
+		cfg.Windows = []sim.Window{{From: 1, To: sim.Time(50 * ms), Factor: 0.3}}
 		_, log, _ := tokens(t, cfg, reqs)
 		return log
 	}
 	if d := cmp.Diff(one(0), one(3)); d != "" {
 		t.Errorf("log (-alone +group):\n%s", d)
+	}
+}
+
+// Where a replica that prefills and one that decodes step together, the layers of
+// a prompt leave while its own step computes them, not as those of the step before
+// did.
+func TestGroupSendsLayers(t *testing.T) {
+	cfg := split(1, 1, sim.Link{Layers: 4, Bandwidth: 1e9}, func(r *sim.Replica) { r.Group = 1 }) // 1,000 tokens: 1 s
+	_, log, _ := tokens(t, cfg, []sim.Request{{ID: 1, Prompt: 1000, Output: 2}, {ID: 2, Arrival: sim.Time(2 * time.Second), Prompt: 1000, Output: 2}})
+	var pulled []string
+	for _, line := range log {
+		if strings.Contains(line, " pulled ") {
+			pulled = append(pulled, line)
+		}
+	}
+	// The first of four layers is there after a quarter of the 40 ms of the prompt.
+	want := []string{
+		"1010000000 r1 pulled #1 id 1 1000 positions in 1010000000",
+		"3010000000 r1 pulled #2 id 2 1000 positions in 1010000000",
+	}
+	if d := cmp.Diff(want, pulled); d != "" {
+		t.Errorf("transfers (-want +got):\n%s", d)
 	}
 }

@@ -95,7 +95,8 @@ func (n *network) alone(f *flow) time.Duration {
 }
 
 // catchUp lets what has been computed of the prompt of f go, and in its time
-// what the step in flight computes.
+// what the step in flight computes. A step of a group that is still planning has
+// no time; computes follows when it has.
 func (n *network) catchUp(f *flow) {
 	s := f.s
 	st := s.home
@@ -113,7 +114,7 @@ func (n *network) catchUp(f *flow) {
 		}
 	}
 	n.release(f, n.e.now, n.bytesOf(f, done-chunk))
-	if chunk > 0 {
+	if chunk > 0 && st.step.took > 0 {
 		n.ahead(f, st, chunk)
 	}
 }

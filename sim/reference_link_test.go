@@ -157,8 +157,9 @@ func (e *refEngine) startFlow(s *refSeq, to *refReplica) {
 		e.ready(f, e.now, f.bytes)
 	} else { // what is computed, and what a step computes
 		f.from = s.home
-		chunk := 0
+		chunk, timed := 0, false
 		for _, step := range s.home.flying {
+			timed = step.took > 0
 			for _, part := range step.parts {
 				if part.s == s {
 					chunk = part.tokens
@@ -166,7 +167,7 @@ func (e *refEngine) startFlow(s *refSeq, to *refReplica) {
 			}
 		}
 		e.ready(f, e.now, e.bytesOf(f, s.computed-chunk))
-		if chunk > 0 {
+		if chunk > 0 && timed {
 			e.layers(f, chunk)
 		}
 	}

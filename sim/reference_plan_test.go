@@ -40,6 +40,10 @@ type refChange struct {
 // plan lets a replica plan until it starts a step or has nothing to change. With
 // several in flight, the next is planned when the host is free again.
 func (e *refEngine) plan(r *refReplica) {
+	if len(r.mates) > 0 {
+		e.planGroup(r.mates)
+		return
+	}
 	defer e.drain(r)
 	if w := e.window(r); w.Pause {
 		e.push(refPending{at: w.To, kind: refWakeUp, replica: r.index, pass: r.passes})
@@ -47,13 +51,7 @@ func (e *refEngine) plan(r *refReplica) {
 	}
 	flying, wake := len(r.flying), sim.Time(0)
 	if r.cfg.InFlight < 2 || r.hostFree <= e.now {
-		for again := true; again && len(r.flying) == flying && r.wants(); {
-			r.passes++
-			pass := &refPass{e: e, r: r, left: refMax(r.cfg.MaxBatchTokens)}
-			r.policy(pass, r.passes)
-			again = pass.commit()
-			wake = pass.wake
-		}
+		wake = e.passes(r)
 	}
 	switch {
 	case r.full():
@@ -64,6 +62,20 @@ func (e *refEngine) plan(r *refReplica) {
 	case wake > 0:
 		e.push(refPending{at: wake, kind: refWakeUp, replica: r.index, pass: r.passes})
 	}
+}
+
+// passes asks the policy until it starts a step or has nothing to change, and
+// returns when it wants to be asked again, or 0.
+func (e *refEngine) passes(r *refReplica) (wake sim.Time) {
+	flying := len(r.flying)
+	for again := true; again && len(r.flying) == flying && r.wants(); {
+		r.passes++
+		pass := &refPass{e: e, r: r, left: refMax(r.cfg.MaxBatchTokens)}
+		r.policy(pass, r.passes)
+		again = pass.commit()
+		wake = pass.wake
+	}
+	return wake
 }
 
 // window returns the window that the replica is in; without one, time goes as

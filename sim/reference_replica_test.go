@@ -13,8 +13,9 @@ import (
 type refReplica struct {
 	cfg     sim.Replica
 	index   int
-	line    []*refSeq // that wait, in order
-	swapped []*refSeq // the first evicted first
+	mates   []*refReplica // that step together, this one among them; nil if it steps alone
+	line    []*refSeq     // that wait, in order
+	swapped []*refSeq     // the first evicted first
 	running []*refSeq
 	coming  []*refSeq // whose prompts others compute for it
 	held    []*refHeld
@@ -79,7 +80,14 @@ func (r *refReplica) wants() bool {
 }
 
 // full reports whether no further step may be planned.
-func (r *refReplica) full() bool { return len(r.flying) >= max(1, r.cfg.InFlight) }
+func (r *refReplica) full() bool {
+	for _, m := range r.mates {
+		if len(m.flying) > 0 {
+			return true
+		}
+	}
+	return len(r.flying) >= max(1, r.cfg.InFlight)
+}
 
 // refuses returns why s can never run here, or "".
 func (r *refReplica) refuses(s *refSeq) string {

@@ -58,7 +58,17 @@ func (e *refEngine) startStep(p *refPass) {
 	}
 	b.Padding = sim.Padding{Rows: max(0, p.padRows-b.Decodes), PromptTokens: p.padTo}
 	f.free, f.waiting, f.running = r.free(), r.inLine(), len(r.running)
+	if len(r.mates) > 0 { // it gets its time when all of them have planned
+		r.flying = []*refStep{f}
+		return
+	}
 	e.push(refPending{at: e.fly(r, f), kind: refStepEnd, replica: r.index})
+	e.layersOf(f)
+}
+
+// layersOf lets the layers of the prompts that a step computes follow each other
+// onto the link.
+func (e *refEngine) layersOf(f *refStep) {
 	for _, part := range f.parts {
 		if part.s.flow != nil {
 			e.advance()

@@ -116,6 +116,7 @@ func refRun(cfg sim.Config, policies []policy, reqs []sim.Request) *refEngine {
 	for i, r := range cfg.Replicas {
 		e.replicas = append(e.replicas, newRefReplica(i, r, policies[i]))
 	}
+	e.joinGroups()
 	if cfg.Roles != nil {
 		e.push(refPending{kind: refControl, replica: -1})
 	}
@@ -169,8 +170,12 @@ func (e *refEngine) planAll() {
 	}
 }
 
-// touch makes a replica plan at the end of the instant, if it can.
+// touch makes a replica plan at the end of the instant, if it can, and those that
+// step together with it.
 func (e *refEngine) touch(r *refReplica) {
+	if len(r.mates) > 0 {
+		r = r.mates[0]
+	}
 	if !r.full() && !slices.Contains(e.dirty, r) {
 		e.dirty = append(e.dirty, r)
 	}
@@ -200,8 +205,16 @@ func (e *refEngine) push(p refPending) {
 func (e *refEngine) happen(p refPending) {
 	switch p.kind {
 	case refStepEnd:
-		e.endStep(e.replicas[p.replica])
-		e.touch(e.replicas[p.replica])
+		r := e.replicas[p.replica]
+		if len(r.mates) == 0 {
+			e.endStep(r)
+		}
+		for _, m := range r.mates {
+			if len(m.flying) > 0 {
+				e.endStep(m)
+			}
+		}
+		e.touch(r)
 	case refLink:
 		e.linkHappens()
 	case refControl:
@@ -225,7 +238,7 @@ func (e *refEngine) happen(p refPending) {
 			e.enter(p.s)
 		}
 	case refWakeUp:
-		if r := e.replicas[p.replica]; r.passes == p.pass {
+		if r := e.replicas[p.replica]; r.passes == p.pass && r.wants() {
 			e.touch(r)
 		}
 	}

@@ -285,7 +285,7 @@ func (st *Stepper) launch(decodes bool, padPrompt int) {
 func (st *Stepper) fly(f *step) {
 	now := st.hub.now
 	if st.group != nil { // which knows the time when all have planned
-		f.active = true
+		f.active, f.took = true, 0
 		st.flying++
 		return
 	}

@@ -77,7 +77,8 @@ func (r *retained) empty() bool { return r.slots == 0 && r.blocks == 0 && len(r.
 
 // NewStepper returns the one replica of cfg, of RoleBoth, to be driven by hand. Router,
 // Admission, FollowUp, Until and MaxSteps must be zero: the caller decides
-// what arrives and when, and so a pause stops nothing. A client's patience is not watched.
+// what arrives and when, and so a pause stops nothing. A client's patience is not
+// watched. With Check the state is recounted after every pass and every step.
 func NewStepper(cfg Config) (*Stepper, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -120,7 +121,7 @@ func (st *Stepper) Plan(now Time) (Batch, time.Duration, error) {
 	}
 	st.tick(now)
 	st.pass()
-	if err := st.recount(); err != nil {
+	if err := st.recountIfAsked(); err != nil {
 		return Batch{}, 0, err
 	}
 	if !st.step.active {
@@ -218,7 +219,7 @@ func (st *Stepper) Complete(now Time, outcomes []Outcome) error {
 	} else if err := st.finishWith(outcomes); err != nil {
 		return err
 	}
-	if err := st.recount(); err != nil {
+	if err := st.recountIfAsked(); err != nil {
 		return err
 	}
 	return st.hub.err

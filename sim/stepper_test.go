@@ -18,7 +18,7 @@ import (
 func drive(t *testing.T, r sim.Replica, rs []sim.Request) (scheduled, output map[int]int) {
 	t.Helper()
 	scheduled, output = map[int]int{}, map[int]int{}
-	st, err := sim.NewStepper(sim.Config{Replicas: []sim.Replica{r}, Observers: []sim.Observer{sim.ObserverFunc(func(e sim.Event) {
+	st, err := sim.NewStepper(sim.Config{Check: true, Replicas: []sim.Replica{r}, Observers: []sim.Observer{sim.ObserverFunc(func(e sim.Event) {
 		if e.Kind == sim.Finish {
 			output[e.ID] = e.Output
 		}
@@ -62,7 +62,7 @@ func byHand(t *testing.T, s sim.Scheduler, change func(*sim.Replica)) (*sim.Step
 		change(&r)
 	}
 	events := &keeper{}
-	st, err := sim.NewStepper(sim.Config{Replicas: []sim.Replica{r}, Observers: []sim.Observer{events}})
+	st, err := sim.NewStepper(sim.Config{Check: true, Replicas: []sim.Replica{r}, Observers: []sim.Observer{events}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -239,3 +239,20 @@ func BenchmarkRetry(b *testing.B) {
 		r.FollowUp(c)
 	}
 }
+
+// BenchmarkClientSide measures what a path and the order of arrival take, with
+// some 15 requests on their way.
+func BenchmarkClientSide(b *testing.B) {
+	w := twoClasses(0)
+	w.Arrivals = workload.Poisson{Rate: 200}
+	b.ReportAllocs()
+	for _, err := range apart().Requests(w.Requests()) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		if !b.Loop() {
+			break
+		}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+}

@@ -4,23 +4,23 @@
 //	Constant Poisson Gamma Weibull LogNormalGaps      Tokens Independent Resample
 //	Bursts OnOff MMPP Varying Superpose               Mixture Truncated
 //	VLLMBench InferencePerf… (generators)                Lengths
-//	          Arrivals                                      │
-//	             │                                          │
+//	          Arrivals                                      │   Preamble: SystemPrompts
+//	             │                                          │   Tree Retrieval Unshared
 //	   Limit  Scale  Shift                  Share: class, weight, limits
 //	             │                                          │
 //	             └────────────► Workload, Merged ◄──────────┘
 //	                                   │
 //	AzureCSV BurstGPT Mooncake ────────┤          LengthCSV ──► Observed
 //	RAGPulse TraceLab LengthCSV        ▼
-//	(recordings)      iter.Seq2[sim.Request, error] ──► Gate ──► sim.Run ──► Completion
-//	                                   │                           ▲  │         │
-//	                                   │   Retry Sessions Workflow ┘  └► Audit  │
-//	                                   │         ▲                              │
-//	                                   │         └──────────────────────────────┘
+//	(recordings)      iter.Seq2[sim.Request, error] ──► Gate ──► ClientSide ──► sim.Run ──► Completion
+//	                                   │                             ▲          ▲  │         │
+//	                                   │     Retry Sessions Workflow ┘          │  └► Audit  │
+//	                                   │       ▲                   GatewayQueue ┘            │
+//	                                   │       └─────────────────────────────────────────────┘
 //	                                   ├──► AzureWriter MooncakeWriter
 //	                                   ├──► Describe: rate, gap CV, IDC, percentiles
 //	                                   ├──► DescribeShape: autocorrelation, batches, eta²
-//	                                   ├──► DescribeSharing: what prompts have in common
+//	                                   ├──► DescribeSharing DescribeContinuations: what prompts have in common
 //	                                   └──► FitMMPP FitLogNormalMixture FitMixture ──► CompareLengths
 //
 // Everything is a literal struct and is checked when it is used: an invalid
@@ -33,17 +33,21 @@
 // Reading order: workload.go (the composition), merge.go (several); when:
 // arrivals.go, gamma.go, weibull.go, lognormalgaps.go, bursts.go, onoff.go,
 // mmpp.go, varying.go, ratefunctions.go, superpose.go, combine.go; how long:
-// lengths.go, lognormal.go, mixture.go, empirical.go, truncated.go; presets.go
+// lengths.go, lognormal.go, mixture.go, empirical.go, truncated.go; what prompts
+// have in common: text.go, preamble.go, retrieval.go; presets.go
 // (fits of public recordings); fits of one's own: mmppfit.go, hmm.go, limits.go,
 // lognormalfit.go, mixturefit.go, comparelengths.go; rand.go (where chance comes
 // from), requests.go; recording.go (what readers have in common), azure.go,
 // burstgpt.go, mooncake.go (also vLLM's timed traces and Qwen-Bailian),
-// ragpulse.go, tracelab.go, lengthcsv.go, servegen.go (recordings), fromtrace.go,
+// ragpulse.go, tracelab.go, tracelabreplay.go, lengthcsv.go, servegen.go (recordings), fromtrace.go,
 // azurewriter.go, mooncakewriter.go, tracelabwriter.go; describe.go, shape.go,
-// joint.go, sharing.go; gate.go and audit.go (was the load the one asked for);
+// joint.go, sharing.go, continuations.go; gate.go and audit.go (was the load the one asked for);
 // acceptance.go and acceptancecurve.go (which draft tokens are right); retry.go
 // and followups.go (clients that try again); sessions.go (conversations, closed
-// loops), workflow.go (graphs of calls and tools), delay.go (times between).
+// loops), agent.go (agents, contexts that become too long), workflow.go (graphs
+// of calls and tools), delay.go (times between); clientpath.go, clientside.go,
+// pathpresets.go and gatewayqueue.go (how far the clients are, and what stands
+// before the engine).
 //
 // # Load generators
 //
@@ -59,13 +63,15 @@
 // (Seed, purpose, i), and the arrivals from a stream of their own. Two runs
 // that differ in scheduler, hardware or arrival rate therefore see request i
 // with the same lengths. Classes draw by name, parts of a Merged by name,
-// clients of a Superpose by place: one more does not disturb the others. Draws
-// that pass through math.Exp or math.Log may differ in the last bit between
-// processor families.
+// clients of a Superpose by place, each part of a client's path and each region
+// by name: one more does not disturb the others. Draws that pass through
+// math.Exp or math.Log may differ in the last bit between processor families.
 //
 // # Words
 //
 //   - Arrival: the intended instant at which a request reaches the engine.
+//   - Send: the instant at which the client of a request sends it, as long before
+//     its arrival as its sim.Path takes.
 //   - Gap: the time between two successive arrivals.
 //   - CV: standard deviation divided by mean; 1 for the gaps of a Poisson process.
 //   - IDC, index of dispersion for counts: variance divided by mean of the
@@ -80,6 +86,9 @@
 //     one after the first.
 //   - Recording: a workload recorded elsewhere and replayed.
 //   - Row: a request as a recording has it.
+//   - Text: a run of tokens of a prompt; prompts with a text in common share it in
+//     prefix caches.
+//   - Preamble: the texts in front of a prompt that requests may have in common.
 //   - Session: requests of one client, each of which waits for the answer
 //     before it.
 //   - Tick: the rows of a recording that have one timestamp because its clock

@@ -13,7 +13,9 @@ import (
 // FromTrace yields the requests that a run, or a measurement, was sent: its
 // records in order of ClientSend, the first at 0. A trace is in the order of
 // completions, so all records are held. The ID of a request is the number of
-// its record, from 0. Requests that did not complete are not in a trace.
+// its record, from 0. Requests that did not complete are not in a trace. What the
+// client's side took is left out; a [ClientSide] puts clients at a distance
+// again.
 func FromTrace(records iter.Seq2[trace.Record, error]) iter.Seq2[sim.Request, error] {
 	return func(yield func(sim.Request, error) bool) {
 		var requests []sim.Request

@@ -43,13 +43,14 @@ func (g *Gate) Requests() iter.Seq2[sim.Request, error] {
 }
 
 // FollowUp sends the next request of the schedule, for sim.Config.FollowUp:
-// when it is due, but not before the end of the one that made room.
+// when it is due, but not before the client has the end of the one that made
+// room.
 func (g *Gate) FollowUp(c sim.Completion) []sim.Request {
 	if g.sent == len(g.Schedule) {
 		return nil
 	}
 	q := g.Schedule[g.sent]
 	g.sent++
-	q.Arrival = max(q.Arrival, c.End)
+	q.Arrival = max(q.Arrival, max(c.End, c.Client.Done).Add(q.Path.Before()))
 	return []sim.Request{q}
 }

@@ -17,6 +17,9 @@ type Merged struct {
 	// Seed determines everything that is drawn.
 	Seed  uint64
 	Parts []Part
+	// PrefixBlock is the block size of the hash chains of prompts and outputs; 0
+	// makes none.
+	PrefixBlock int
 }
 
 // Part is one of the workloads of a [Merged].
@@ -28,7 +31,7 @@ type Part struct {
 
 // workload is a part as a workload of its own.
 func (m Merged) workload(p Part) Workload {
-	return Workload{Seed: Stream(m.Seed, "part "+p.Name, 0).Uint64(), Arrivals: p.Arrivals, Mix: p.Mix}
+	return Workload{Seed: Stream(m.Seed, "part "+p.Name, 0).Uint64(), Arrivals: p.Arrivals, Mix: p.Mix, PrefixBlock: m.PrefixBlock, part: p.Name}
 }
 
 // Validate reports the first invalid field.

@@ -1,6 +1,6 @@
 package workload
 
-// The presets are fits of the public Azure recordings of November 2023 (Patel
+// The presets of Azure are fits of the public Azure recordings of November 2023 (Patel
 // et al., "Splitwise", ISCA 2024; data CC-BY-4.0), one hour each. Stays of
 // more than 100 s rest on few transitions.
 
@@ -76,5 +76,17 @@ func AzureConv2023Lengths() Mixture {
 		},
 		MaxPrompt: 14050,
 		MaxOutput: 1000,
+	}
+}
+
+// RAGPulsePassages are passages as prompts of the RAGPulse recording have them
+// (Wang et al., 2025; MIT): six of 3,172. Topics make prompts begin alike as
+// often as there: 77, 41, 23, 14, 9 and 6 % with the same one, two, … six
+// passages as an earlier prompt. In the recording they stand behind a text of
+// each request alone, so that a prefix cache finds none of them; see [Unshared].
+func RAGPulsePassages() Retrieval {
+	return Retrieval{
+		Pool: 4000, Skew: 0.8, Count: Fixed(6), Tokens: LogNormal{Median: 246, Sigma: 0.40, Min: 20, Max: 512},
+		Topics: 3500, TopicSkew: 0.9, Miss: 0.45,
 	}
 }

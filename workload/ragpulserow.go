@@ -15,9 +15,9 @@ type ragRow struct {
 	lengths [RAGKinds]map[uint64]int // tokens of ids
 	seen    *RAGRow                  // where else the row goes; may be nil
 
-	ids    []uint64 // of one list
-	parts  []RAGPart
-	tokens []int // of the prompt
+	ids   []uint64 // of one list
+	parts []RAGPart
+	texts []Text // of the prompt
 }
 
 // ragKeys are the keys that a row must have.
@@ -144,31 +144,28 @@ func (g *ragRow) check(prompt int) error {
 	return nil
 }
 
-// maxContent is the longest prompt whose blocks are hashed token by token.
+// maxContent is the longest prompt that a recording may name the parts of.
 const maxContent = 1 << 24
 
-// Bounds that let a token carry the part that it is in: tokens of a part, and
-// ids.
+// Bounds of the tokens of a part, and of ids, so that kind and id make one ID.
 const (
 	maxPart        = 1 << 24
 	maxID   uint64 = 1 << 36
 )
 
-// prefix is the hash chain of the parts. A token of theirs stands for kind, id
-// and position in the part.
+// prefix is the hash chain of the parts.
 func (g *ragRow) prefix() []kv.Hash {
-	g.tokens = g.tokens[:0]
+	g.texts = g.texts[:0]
+	tokens := 0
 	for _, p := range g.parts {
-		first := (int(p.Kind)*int(maxID) + int(p.ID)) * maxPart
-		for i := range p.Tokens {
-			g.tokens = append(g.tokens, first+i)
-		}
+		g.texts = append(g.texts, Text{ID: uint64(p.Kind)*maxID + p.ID, Tokens: p.Tokens})
+		tokens += p.Tokens
 	}
-	blocks := len(g.tokens) / g.BlockTokens
+	blocks := tokens / g.BlockTokens
 	if blocks == 0 {
 		return nil
 	}
-	return kv.HashTokens(make([]kv.Hash, 0, blocks), g.tokens, g.BlockTokens, g.Path)
+	return HashTexts(make([]kv.Hash, 0, blocks), g.texts, g.BlockTokens, g.Path)
 }
 
 // parseSide reads a row of a file of token lengths. The ids are called idName,

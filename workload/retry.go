@@ -14,10 +14,11 @@ import (
 // is one for sim.Config.
 //
 // A retry is the same request, ID included, with its Attempt and First filled
-// in, so that reports count it to its first attempt. It arrives the backoff
-// after the attempt before it ended, has the same patience again, and the same
-// Deadline, after which none is sent. An ID is taken as long as its client may
-// send it again.
+// in, so that reports count it to its first attempt. It is sent the backoff
+// after its client gave up, or has the refusal, and takes the same Path; without
+// one it arrives the backoff after the attempt before it ended. It has the same
+// patience again, and the same Deadline, after which none is sent. An ID is taken
+// as long as its client may send it again.
 //
 // The backoff before retry n is Backoff·Factor^(n-1), at most Max, less a random
 // part of up to Jitter of it. The random number is a pure function of Seed, the
@@ -105,11 +106,16 @@ func (r Retry) FollowUp(c sim.Completion) []sim.Request {
 		q.First = q.Arrival
 	}
 	q.Attempt++
+	known := c.End
+	if c.Kind == sim.Reject {
+		known = max(known, c.Client.Done) // the refusal has a way back
+	}
+	known = known.Add(q.Path.Before())
 	wait := math.Round(r.backoff(q.ID, q.Attempt))
-	if !(wait < float64(sim.Never-c.End)) {
+	if !(wait < float64(sim.Never-known)) {
 		return nil // after the end of time
 	}
-	q.Arrival = c.End.Add(time.Duration(wait))
+	q.Arrival = known.Add(time.Duration(wait))
 	if r.Within > 0 && q.Arrival.Sub(q.First) > r.Within || q.Deadline > 0 && q.Arrival > q.Deadline {
 		return nil
 	}

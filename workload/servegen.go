@@ -2,14 +2,17 @@ package workload
 
 import (
 	"archive/tar"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -45,6 +48,17 @@ type ServeGenRate struct {
 	Scale   float64 // s
 }
 
+// Arrivals returns the arrivals of the client as ServeGen makes them, in windows
+// of 600 s; its Width says otherwise. [Superpose] adds clients up, and parts of a
+// [Merged] have lengths of their own.
+func (c ServeGenClient) Arrivals() ServeGenWindows {
+	var s ServeGenWindows
+	for _, w := range c.Windows {
+		s.Windows = append(s.Windows, ServeGenWindow{Start: w.Start, Rate: w.Rate, Pattern: ServeGenGapLaw(w.Pattern), Shape: w.Shape})
+	}
+	return s
+}
+
 // ServeGenClientLengths says what a client sends.
 type ServeGenClientLengths struct {
 	Name    string // the file of lengths without -dataset.json
@@ -67,6 +81,41 @@ type ServeGenField struct {
 // ServeGenValue is a value and its share of the field, at least 0. The shares
 // are as recorded, and sum to 1 up to rounding.
 type ServeGenValue struct{ Value, Share float64 }
+
+// Lengths returns the tables of the fields that have these names, such as
+// input_tokens and output_tokens, as ServeGen draws from them. A field that is not
+// there or has no values, and a value that is no length, are errors that name it.
+func (w ServeGenLengthWindow) Lengths(prompt, output string) (ServeGenLengths, error) {
+	var l ServeGenLengths
+	var err error
+	if l.Prompt, err = w.table(prompt); err != nil {
+		return l, fmt.Errorf("workload: window at %v: %w", w.Start, err)
+	}
+	if l.Output, err = w.table(output); err != nil {
+		return l, fmt.Errorf("workload: window at %v: %w", w.Start, err)
+	}
+	return l, nil
+}
+
+// table returns the values of a field in rising order.
+func (w ServeGenLengthWindow) table(name string) (e Empirical, err error) {
+	i := slices.IndexFunc(w.Fields, func(f ServeGenField) bool { return f.Name == name })
+	if i < 0 {
+		return e, fmt.Errorf("no field %s", name)
+	}
+	values := slices.Clone(w.Fields[i].Values)
+	slices.SortFunc(values, func(a, b ServeGenValue) int { return cmp.Compare(a.Value, b.Value) })
+	for _, v := range values {
+		if v.Value != math.Trunc(v.Value) || v.Value < 1 || v.Value > maxTokens {
+			return e, fmt.Errorf("%s has a value %v, want a whole number from 1 to %d", name, v.Value, maxTokens)
+		}
+		e.Values, e.Weights = append(e.Values, int(v.Value)), append(e.Weights, v.Share)
+	}
+	if err := e.Validate(); err != nil {
+		return e, fmt.Errorf("%s: %w", name, err)
+	}
+	return e, nil
+}
 
 // ErrNoClients is what the error is if there are no files of the kind that was
 // asked for, as errors.Is tells.

@@ -6,9 +6,10 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"time"
 
 	"servesim/sim"
-	"servesim/sim/kv"
 )
 
 // Sessions are conversations. They begin as an open loop; inside one the next
@@ -16,8 +17,8 @@ import (
 // thinks. Each turn has the whole conversation as its prompt, and the hash chain
 // that lets a prefix cache find it:
 //
-//	turn 1: system · user₁                      → answer₁
-//	turn 2: system · user₁ · answer₁ · user₂    → answer₂
+//	turn 1: system · preamble · user₁                      → answer₁
+//	turn 2: system · preamble · user₁ · answer₁ · user₂    → answer₂
 //
 // What a turn draws depends on (Seed, session, turn) alone, so compared runs
 // have the same conversations; when a turn comes depends on the run. A session
@@ -31,14 +32,16 @@ type Sessions struct {
 	Source int
 	// Class is the index of the class of the requests.
 	Class int
-	// Turns draws the number of turns of a session, at most 65,536 of which are
-	// sent; nil means one.
+	// Turns draws the number of turns of a session; nil means one. A session has
+	// at most 65,536 requests.
 	Turns Length
 	// Think draws the time between an answer at the client and the next turn.
 	// nil means none.
 	Think Delay
 	// Lengths draws what a turn adds: the user's tokens as Prompt, the answer.
 	Lengths Lengths
+	// Agent makes several requests of a turn; nil means one.
+	Agent *Agent
 	// MaxOutput is what clients ask for at most; 0 means no limit.
 	MaxOutput int
 	// Fresh makes every turn a prompt of its own, without the conversation:
@@ -47,9 +50,20 @@ type Sessions struct {
 	// System is the length of the system prompt, which sessions of one of Groups
 	// (0 means 1) share. Sessions take the groups in turn.
 	System, Groups int
-	// MaxContext ends a session before the turn whose prompt and answer would
-	// be longer; 0 means no limit.
+	// Preamble draws the texts behind the system prompt, once for a session, or
+	// for each turn if Fresh; nil means none.
+	Preamble Preamble
+	// Attach draws texts in front of the user's tokens of each turn, such as
+	// passages that were retrieved for it; nil means none.
+	Attach Preamble
+	// Texts is the name of what the system prompt, Preamble and Attach take their
+	// texts from: Sessions of one name have them in common. By default those of
+	// each Source have their own.
+	Texts string
+	// MaxContext ends a session before a request whose prompt and answer would
+	// be longer; 0 means no limit. Compaction lets it go on.
 	MaxContext int
+	Compaction *Compaction
 	// PrefixBlock is the block size of the hash chains; 0 makes none.
 	PrefixBlock int
 	// Path is the client's side of every request; nil means none.
@@ -60,7 +74,7 @@ type Sessions struct {
 	parts func(session int64) int // turns, in place of Turns
 }
 
-// maxTurns is how many turns of a session have an ID.
+// maxTurns is how many requests of a session have an ID.
 const maxTurns = 1 << 16
 
 // Validate reports the first invalid field.
@@ -71,14 +85,18 @@ func (s Sessions) Validate() error {
 	if err := validate("Sessions.Lengths", s.Lengths); err != nil {
 		return err
 	}
-	if s.Turns != nil {
-		if err := validate("Sessions.Turns", s.Turns); err != nil {
-			return err
-		}
-	}
-	if s.Think != nil {
-		if err := validate("Sessions.Think", s.Think); err != nil {
-			return err
+	for _, f := range []struct {
+		name  string
+		given bool
+		value any
+	}{
+		{"Turns", s.Turns != nil, s.Turns}, {"Think", s.Think != nil, s.Think}, {"Agent", s.Agent != nil, s.Agent},
+		{"Preamble", s.Preamble != nil, s.Preamble}, {"Attach", s.Attach != nil, s.Attach}, {"Compaction", s.Compaction != nil, s.Compaction},
+	} {
+		if f.given {
+			if err := validate("Sessions."+f.name, f.value); err != nil {
+				return err
+			}
 		}
 	}
 	for _, f := range []struct {
@@ -86,14 +104,19 @@ func (s Sessions) Validate() error {
 		value, most int
 	}{
 		{"Source", s.Source, 1<<15 - 1}, {"Class", s.Class, math.MaxInt32}, {"MaxOutput", s.MaxOutput, maxTokens}, {"System", s.System, maxTokens},
-		{"Groups", s.Groups, math.MaxInt32}, {"MaxContext", s.MaxContext, maxTokens}, {"PrefixBlock", s.PrefixBlock, maxTokens},
+		{"Groups", s.Groups, maxRanks}, {"MaxContext", s.MaxContext, maxTokens}, {"PrefixBlock", s.PrefixBlock, maxTokens},
 	} {
 		if f.value < 0 || f.value > f.most {
 			return fmt.Errorf("%s is %d, want from 0 to %d", "Sessions."+f.name, f.value, f.most)
 		}
 	}
-	if s.Fresh && s.System > 0 {
-		return fmt.Errorf("Sessions.System is %d with Fresh", s.System)
+	switch {
+	case s.Fresh && s.Agent != nil:
+		return errors.New("Sessions.Fresh with an Agent, whose requests are a conversation")
+	case s.Fresh && s.Compaction != nil:
+		return errors.New("Sessions.Fresh with a Compaction of the conversation that there is not")
+	case s.Compaction != nil && s.MaxContext > 0 && s.Compaction.At > s.MaxContext:
+		return fmt.Errorf("%s is %d, above Sessions.MaxContext %d", "Sessions.Compaction.At", s.Compaction.At, s.MaxContext)
 	}
 	return nil
 }
@@ -101,21 +124,44 @@ func (s Sessions) Validate() error {
 // SessionRun is the conversations of one run: its Requests go to sim.Run and
 // its FollowUp to sim.Config. It is used once.
 type SessionRun struct {
-	s       Sessions
-	lengths *rand.Rand
-	think   *rand.Rand
-	turns   *rand.Rand
-	streams [3]*family
-	live    map[int64]*session
-	used    bool
+	s    Sessions
+	live map[int64]*session
+	used bool
+
+	lengths, think, turns, agent, tools, preamble, attach draws
+
+	front, behind func(dst []Text, n int64, r *rand.Rand) []Text // preamble and attachment; behind may be nil
+	salt          string
+	own           uint64 // of the IDs of texts that sessions do not share
+}
+
+// draws is the streams of one purpose.
+type draws struct {
+	*family
+	*rand.Rand
+}
+
+// at returns the stream of a request, or with turn 0 of a session.
+func (d draws) at(session int64, turn int) *rand.Rand {
+	d.rewind(uint64(session)<<16 | uint64(turn))
+	return d.Rand
 }
 
 // session is a conversation under way.
 type session struct {
-	turns   int
-	context int // tokens of the conversation
-	chain   []kv.Hash
-	ids     []uint64 // scratch
+	number int64
+	turns  int        // of the user, with this one
+	calls  int        // of the model in this turn, with this one
+	text   transcript // what was said
+	front  int        // tokens of the preamble in it
+	wait   *waiting   // what is sent behind a summary
+}
+
+// waiting is a request that waits for a summary.
+type waiting struct {
+	added  []Text
+	output int
+	tail   []Text // what stays of the conversation
 }
 
 // Begin returns the conversations of a run.
@@ -123,11 +169,26 @@ func (s Sessions) Begin() (*SessionRun, error) {
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
-	r := &SessionRun{s: s, live: map[int64]*session{}}
-	for i, purpose := range []string{"session lengths", "session think", "session turns"} {
-		r.streams[i] = newFamily(s.Seed, purpose)
+	r := &SessionRun{s: s, live: map[int64]*session{}, salt: "texts " + s.Texts}
+	if s.Texts == "" {
+		r.salt = fmt.Sprintf("source %d", s.Source)
 	}
-	r.lengths, r.think, r.turns = rand.New(r.streams[0]), rand.New(r.streams[1]), rand.New(r.streams[2])
+	for purpose, d := range map[string]*draws{
+		"session lengths": &r.lengths, "session think": &r.think, "session turns": &r.turns, "session agent": &r.agent,
+		"session tools": &r.tools, "session preamble": &r.preamble, "session attachment": &r.attach,
+	} {
+		f := newFamily(s.Seed, purpose)
+		*d = draws{f, rand.New(f)}
+	}
+	r.own = mix(r.lengths.key0 ^ uint64(s.Source))
+	front := Preambles{SystemPrompts{Tokens: s.System, Groups: s.Groups}, Unshared(0), Unshared(0)}
+	if s.Preamble != nil {
+		front[1] = s.Preamble
+	}
+	r.front = front.Begin(s.Seed)
+	if s.Attach != nil {
+		r.behind = Preambles{Unshared(0), Unshared(0), s.Attach}.Begin(s.Seed)
+	}
 	return r, nil
 }
 
@@ -146,25 +207,25 @@ func (r *SessionRun) Requests() iter.Seq2[sim.Request, error] {
 				yield(sim.Request{}, err)
 				return
 			}
-			c := &session{turns: 1, context: r.s.System}
+			c := &session{number: number, turns: 1}
 			switch {
 			case r.s.parts != nil:
 				c.turns = r.s.parts(number)
 			case r.s.Turns != nil:
-				r.streams[2].rewind(uint64(number))
-				c.turns = min(r.s.Turns.Draw(r.turns), maxTurns)
+				c.turns = r.s.Turns.Draw(r.turns.at(number, 0))
 			}
-			q, ok, err := r.turn(c, number, 0, t)
+			number++
+			added, output, err := r.message(c, 0)
 			if err != nil {
 				fail(yield, err)
 				return
 			}
-			number++
+			q, ok := r.send(c, 0, added, output, t)
 			if !ok {
 				continue
 			}
-			if c.turns > 1 {
-				r.live[q.Origin.Session] = c
+			if c.turns > 1 || c.calls > 1 || c.wait != nil {
+				r.live[c.number] = c
 			}
 			if !yield(q, nil) {
 				return
@@ -173,76 +234,156 @@ func (r *SessionRun) Requests() iter.Seq2[sim.Request, error] {
 	}
 }
 
-// FollowUp answers the end of a turn with the next.
+// FollowUp answers the end of a request with the next of its session.
 func (r *SessionRun) FollowUp(done sim.Completion) []sim.Request {
 	o := done.Request.Origin
 	c := r.live[o.Session]
 	if c == nil || o.Source != r.s.Source {
 		return nil
 	}
-	if done.Kind != sim.Finish || o.Turn+1 >= c.turns {
-		delete(r.live, o.Session)
-		return nil
+	if done.Kind == sim.Finish && o.Turn+1 < maxTurns {
+		if q, ok := r.next(c, done); ok {
+			return []sim.Request{q}
+		}
 	}
-	if !r.s.Fresh {
-		c.context = done.Request.Prompt + done.Output
-	}
-	send := done.Client.Done
-	if r.s.Think != nil {
-		r.streams[1].rewind(uint64(o.Session)<<16 | uint64(o.Turn))
-		send = send.Add(max(0, r.s.Think.Draw(r.think)))
-	}
-	q, ok, err := r.turn(c, o.Session, o.Turn+1, send)
-	if err != nil || !ok {
-		delete(r.live, o.Session)
-		return nil
-	}
-	return []sim.Request{q}
+	delete(r.live, o.Session)
+	return nil
 }
 
-// turn makes a turn of a session that its client sends at an instant. ok is
-// false if it would be too long.
-func (r *SessionRun) turn(c *session, number int64, turn int, send sim.Time) (q sim.Request, ok bool, err error) {
-	r.streams[0].rewind(uint64(number)<<16 | uint64(turn))
-	n := r.s.Lengths.Draw(r.lengths)
+// next returns the request that follows an answer. ok is false at the end of the
+// session.
+func (r *SessionRun) next(c *session, done sim.Completion) (q sim.Request, ok bool) {
+	turn, send := done.Request.Origin.Turn+1, done.Client.Done
+	c.text.keep(done.Request.Prompt + done.Output)
+	if w := c.wait; w != nil {
+		c.wait = nil
+		c.cut(Text{ID: r.id(c, turn-1, answer), Tokens: done.Output}, w.tail)
+		return r.request(c, turn, w.added, w.output, send)
+	}
+	var added []Text
+	var output int
+	var err error
+	switch {
+	case c.calls > 1:
+		c.calls--
+		var needs time.Duration
+		added, output, needs, err = r.results(c, turn)
+		send = send.Add(needs)
+	case c.turns > 1:
+		c.turns--
+		if r.s.Think != nil {
+			send = send.Add(max(0, r.s.Think.Draw(r.think.at(c.number, turn-1))))
+		}
+		added, output, err = r.message(c, turn)
+	default:
+		return q, false
+	}
+	if err != nil {
+		return q, false
+	}
+	return r.send(c, turn, added, output, send)
+}
+
+// The texts of a request that are its own. Results of tools come behind these.
+const (
+	said = iota
+	answer
+	firstResult
+)
+
+// id names a text of a request.
+func (r *SessionRun) id(c *session, turn, text int) uint64 {
+	return mix(mix(r.own^uint64(c.number)) ^ uint64(turn)<<32 ^ uint64(text))
+}
+
+// message draws what the user sends, and the length of the answer.
+func (r *SessionRun) message(c *session, turn int) (added []Text, output int, err error) {
+	if turn == 0 || r.s.Fresh {
+		c.text = transcript{block: r.s.PrefixBlock, salt: r.salt}
+		n := c.number
+		if r.s.Fresh {
+			n = n<<16 | int64(turn)
+		}
+		c.text.texts = r.front(nil, n, r.preamble.at(c.number, turn))
+		if err := c.text.measure(); err != nil {
+			return nil, 0, fmt.Errorf("Sessions.Preamble drew %w for session %d", err, c.number)
+		}
+		c.front = c.text.tokens
+	}
+	if r.behind != nil {
+		added = r.behind(nil, c.number<<16|int64(turn), r.attach.at(c.number, turn))
+		if err := (&transcript{texts: added}).measure(); err != nil {
+			return nil, 0, fmt.Errorf("Sessions.Attach drew %w for turn %d of session %d", err, turn, c.number)
+		}
+	}
+	n := r.s.Lengths.Draw(r.lengths.at(c.number, turn))
 	if n.Prompt < 1 || n.Output < 1 {
-		return q, false, fmt.Errorf("Sessions.Lengths drew prompt %d, output %d for turn %d of session %d, want at least 1", n.Prompt, n.Output, turn, number)
+		return nil, 0, fmt.Errorf("Sessions.Lengths drew prompt %d, output %d for turn %d of session %d, want at least 1", n.Prompt, n.Output, turn, c.number)
 	}
-	prompt := c.context + n.Prompt
-	if r.s.MaxContext > 0 && prompt+n.Output > r.s.MaxContext {
-		return q, false, nil
+	c.calls = 1
+	if a := r.s.Agent; a != nil {
+		d := r.agent.at(c.number, turn)
+		if c.calls = a.Calls.Draw(d); c.calls > 1 && a.Output != nil {
+			n.Output = max(1, a.Output.Draw(d))
+		}
 	}
+	return append(added, Text{ID: r.id(c, turn, said), Tokens: n.Prompt}), n.Output, nil
+}
+
+// send makes the request of a session that its client sends at an instant, or
+// first that for a summary. ok is false if it would be too long.
+func (r *SessionRun) send(c *session, turn int, added []Text, output int, at sim.Time) (q sim.Request, ok bool) {
+	p := r.s.Compaction
+	if p == nil || c.text.tokens+count(added)+output <= p.At || c.text.tokens == c.front {
+		return r.request(c, turn, added, output, at)
+	}
+	tail := c.text.last(min(p.Keep, c.text.tokens-c.front))
+	if p.Summary == nil {
+		c.cut(Text{}, tail)
+		return r.request(c, turn, added, output, at)
+	}
+	c.wait = &waiting{added: added, output: output, tail: tail}
+	summary := max(1, p.Summary.Draw(r.agent.at(c.number, turn)))
+	return r.request(c, turn, []Text{{ID: r.id(c, turn, said), Tokens: p.Ask}}, summary, at)
+}
+
+func count(texts []Text) (tokens int) {
+	for _, x := range texts {
+		tokens += x.Tokens
+	}
+	return tokens
+}
+
+// cut leaves the preamble, a summary and a tail of what was said.
+func (c *session) cut(summary Text, tail []Text) {
+	c.text.keep(c.front)
+	c.text.add(summary)
+	for _, x := range tail {
+		c.text.add(x)
+	}
+}
+
+// request makes a request, whose answer is part of the conversation. ok is false
+// if it would be too long.
+func (r *SessionRun) request(c *session, turn int, added []Text, output int, send sim.Time) (q sim.Request, ok bool) {
+	for _, x := range added {
+		c.text.add(x)
+	}
+	prompt := c.text.tokens
+	if longest := r.s.MaxContext; longest > 0 && prompt+output > longest || prompt > maxTokens {
+		return q, false
+	}
+	c.text.add(Text{ID: r.id(c, turn, answer), Tokens: output})
 	q = sim.Request{
-		ID:      r.s.Source<<48 | int(number)<<16 | turn,
-		Arrival: send.Add(r.s.Path.Before()), Prompt: prompt, Output: n.Output, MaxOutput: r.s.MaxOutput,
+		ID:      r.s.Source<<48 | int(c.number)<<16 | turn,
+		Arrival: send.Add(r.s.Path.Before()), Prompt: prompt, Output: output, MaxOutput: r.s.MaxOutput,
 		Class: r.s.Class, Path: r.s.Path, Patience: r.s.Patience,
-		Origin: sim.Origin{Source: r.s.Source, Session: number, Turn: turn},
+		Origin: sim.Origin{Source: r.s.Source, Session: c.number, Turn: turn},
 	}
 	if r.s.PrefixBlock > 0 {
-		r.extend(c, number, turn, prompt+n.Output)
-		q.Prefix, q.PrefixBlock = c.chain, r.s.PrefixBlock
+		q.Prefix, q.PrefixBlock = slices.Clip(c.text.hash()), r.s.PrefixBlock
 	}
-	return q, true, nil
-}
-
-// extend lets the chain of a session cover so many tokens. A block that the
-// system prompt fills belongs to the group, any other to the session.
-func (r *SessionRun) extend(c *session, number int64, turn, tokens int) {
-	block := r.s.PrefixBlock
-	key := mix(uint64(r.s.Source)<<48 ^ uint64(number)<<1 ^ 1)
-	if r.s.Fresh {
-		c.chain, key = nil, mix(key^uint64(turn)<<32)
-	}
-	group := mix(uint64(r.s.Source)<<48 ^ uint64(number%int64(max(1, r.s.Groups)))<<1)
-	c.ids = c.ids[:0]
-	for i := range tokens / block {
-		owner := key
-		if (i+1)*block <= r.s.System {
-			owner = group
-		}
-		c.ids = append(c.ids, mix(owner^uint64(i)))
-	}
-	c.chain = kv.HashIDs(make([]kv.Hash, 0, len(c.ids)), c.ids, "")
+	return q, true
 }
 
 // Clients are clients in a closed loop: Concurrency of them, each of which sends
@@ -258,6 +399,11 @@ type Clients struct {
 	Source      int
 	Class       int
 	MaxOutput   int
+	// Preamble draws the texts in front of each request, and Texts and
+	// PrefixBlock are as in [Sessions].
+	Preamble    Preamble
+	Texts       string
+	PrefixBlock int
 	Path        *sim.Path
 	Patience    sim.Patience
 }
@@ -273,7 +419,7 @@ func (c Clients) Begin() (*SessionRun, error) {
 	}
 	return Sessions{
 		Seed: c.Seed, Starts: together(c.Concurrency), Source: c.Source, Class: c.Class, Think: c.Think, Lengths: c.Lengths,
-		MaxOutput: c.MaxOutput, Fresh: true, Path: c.Path, Patience: c.Patience,
+		MaxOutput: c.MaxOutput, Fresh: true, Preamble: c.Preamble, Texts: c.Texts, PrefixBlock: c.PrefixBlock, Path: c.Path, Patience: c.Patience,
 		parts: func(client int64) int {
 			n := c.Requests / c.Concurrency
 			if client < int64(c.Requests%c.Concurrency) {

@@ -146,7 +146,26 @@ func TestSessionErrors(t *testing.T) {
 		{"workload: Sessions.Turns: Count is 0, want at least 1", func(s *workload.Sessions) { s.Turns = workload.Count(0) }},
 		{"workload: Sessions.Think: After is -1ns, want at least 0", func(s *workload.Sessions) { s.Think = workload.After(-1) }},
 		{"workload: Sessions.Source is 32768, want from 0 to 32767", func(s *workload.Sessions) { s.Source = 1 << 15 }},
-		{"workload: Sessions.System is 100 with Fresh", func(s *workload.Sessions) { s.Fresh = true }},
+		{"workload: Sessions.Agent: Agent.Calls is nil", func(s *workload.Sessions) { s.Agent = &workload.Agent{} }},
+		{"workload: Sessions.Agent: Agent.Result is nil", func(s *workload.Sessions) { s.Agent = &workload.Agent{Calls: workload.Fixed(2)} }},
+		{"workload: Sessions.Agent: Agent.Time: After is -1ns, want at least 0", func(s *workload.Sessions) {
+			s.Agent = &workload.Agent{Calls: workload.Fixed(2), Result: workload.Fixed(2), Time: workload.After(-1)}
+		}},
+		{"workload: Sessions.Preamble: Unshared is -1, want from 0 to 2147483647", func(s *workload.Sessions) { s.Preamble = workload.Unshared(-1) }},
+		{"workload: Sessions.Attach: Unshared is -1, want from 0 to 2147483647", func(s *workload.Sessions) { s.Attach = workload.Unshared(-1) }},
+		{"workload: Sessions.Compaction: Compaction.At is 0, want from 1 to 2147483647", func(s *workload.Sessions) { s.Compaction = &workload.Compaction{} }},
+		{"workload: Sessions.Compaction: Compaction.Keep is 9, want from 0 to below At, 9", func(s *workload.Sessions) { s.Compaction = &workload.Compaction{At: 9, Keep: 9} }},
+		{"workload: Sessions.Compaction: Compaction.Ask without a Summary", func(s *workload.Sessions) { s.Compaction = &workload.Compaction{At: 9, Ask: 9} }},
+		{"workload: Sessions.Compaction: Compaction.Summary: Fixed is 0, want at least 1", func(s *workload.Sessions) {
+			s.Compaction = &workload.Compaction{At: 9, Summary: workload.Fixed(0)}
+		}},
+		{"workload: Sessions.Compaction.At is 601, above Sessions.MaxContext 600", func(s *workload.Sessions) { s.Compaction = &workload.Compaction{At: 601} }},
+		{"workload: Sessions.Fresh with an Agent, whose requests are a conversation", func(s *workload.Sessions) {
+			s.Fresh, s.Agent = true, &workload.Agent{Calls: workload.Fixed(2), Result: workload.Fixed(2)}
+		}},
+		{"workload: Sessions.Fresh with a Compaction of the conversation that there is not", func(s *workload.Sessions) {
+			s.Fresh, s.Compaction = true, &workload.Compaction{At: 9}
+		}},
 	} {
 		s := conversation()
 		tt.change(&s)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"servesim/sim"
-	"servesim/sim/kv"
 )
 
 // TraceLab is a recording of sessions in the format of TraceLab's replay files
@@ -200,8 +199,8 @@ func (t TraceLab) sorted(yield func(TraceLabSession) bool) error {
 func (r TraceLabRound) Prompt() int { return r.Prefix + r.Input }
 
 // Requests returns the rounds as requests with their row as ID, which all
-// arrive with the session: who replays it sends a later one at the end of its
-// predecessor and its Wait. Rounds without prompt or output are among them,
+// arrive with the session: who replays it, as [TraceLabReplay] does, sends a later
+// one at the end of its predecessor and its Wait. Rounds without prompt or output are among them,
 // which no engine takes.
 //
 // Request.Prefix is the chain of blocks of that many tokens, at least 1, of
@@ -213,65 +212,14 @@ func (s TraceLabSession) Requests(blockTokens int) []sim.Request {
 		panic("workload: TraceLabSession.Requests with blocks of no tokens")
 	}
 	out := make([]sim.Request, 0, len(s.Rounds))
-	c := conversation{block: blockTokens, salt: s.salt + "\n" + s.ID}
+	c := transcript{block: blockTokens, salt: s.salt + "\n" + s.ID}
 	for i, r := range s.Rounds {
 		c.keep(r.Prefix)
-		c.extend(r.Prompt()+r.Output, i)
+		c.add(Text{ID: uint64(i), Tokens: r.Prompt() + r.Output - c.tokens})
 		out = append(out, sim.Request{
 			ID: r.Row, Arrival: s.Arrival, Prompt: r.Prompt(), Output: r.Output,
-			Prefix: slices.Clip(c.chain), PrefixBlock: blockTokens,
+			Prefix: slices.Clip(c.hash()), PrefixBlock: blockTokens,
 		})
 	}
 	return out
-}
-
-// conversation is the content of a session, as a hash chain of full blocks.
-type conversation struct {
-	block  int
-	salt   string
-	spans  []span // of tokens, in order
-	length int    // tokens
-	chain  []kv.Hash
-}
-
-// span is a run of tokens that came with one round.
-type span struct{ from, to, round int }
-
-// keep forgets all but the first n tokens.
-func (c *conversation) keep(n int) {
-	if n >= c.length {
-		return
-	}
-	c.length = n
-	i := slices.IndexFunc(c.spans, func(s span) bool { return s.to >= n })
-	c.spans[i].to = n
-	c.spans = c.spans[:i+1]
-	full := n / c.block
-	c.chain = c.chain[:full:full] // what earlier rounds have stays
-}
-
-// extend makes it n tokens long with tokens of a round.
-func (c *conversation) extend(n, round int) {
-	if n > c.length {
-		c.spans = append(c.spans, span{c.length, n, round})
-		c.length = n
-	}
-	tokens := make([]int, c.block)
-	at := len(c.spans) - 1
-	for at > 0 && c.spans[at].from > len(c.chain)*c.block {
-		at--
-	}
-	for start := len(c.chain) * c.block; start+c.block <= c.length; start += c.block {
-		for i := range tokens {
-			for start+i >= c.spans[at].to {
-				at++
-			}
-			tokens[i] = c.spans[at].round*maxContent + start + i
-		}
-		var parent kv.Hash
-		if start > 0 {
-			parent = c.chain[len(c.chain)-1]
-		}
-		c.chain = append(c.chain, kv.HashBlock(parent, start, tokens, c.salt))
-	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // errClosedLoop refuses what a list of arrivals cannot say.
-var errClosedLoop = errors.New("TraceLab.OpenLoop is nil: a round waits for the answer before it, so its arrival is not in the file; replay Sessions, or say how long answers are taken to need")
+var errClosedLoop = errors.New("TraceLab.OpenLoop is nil: a round waits for the answer before it, so its arrival is not in the file; TraceLabReplay waits, or say how long answers are taken to need")
 
 // Requests replays the recording in open loop: the first round arrives with
 // its session, each other one after its predecessor, the time that OpenLoop

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"servesim/sim"
+	"servesim/sim/kv"
 )
 
 // Workload is an open-loop workload: requests arrive when they arrive, however
@@ -24,6 +25,11 @@ type Workload struct {
 	// whose weight grows, takes requests from the others; those that stay
 	// where they are do not change.
 	Mix []Share
+	// PrefixBlock is the block size of the hash chains of prompts and outputs; 0
+	// makes none.
+	PrefixBlock int
+
+	part string // of a Merged
 }
 
 // Share is one class of requests in a [Workload].
@@ -35,6 +41,12 @@ type Share struct {
 	Weight float64
 	// Lengths draws prompt and output.
 	Lengths Lengths
+	// Preamble draws the texts in front of the prompt that Lengths draws, by which
+	// the prompt is longer. nil means none.
+	Preamble Preamble
+	// Texts is the name of what Preamble takes its texts from: shares of one name
+	// have them in common. By default each class has its own.
+	Texts string
 	// MaxOutput is what the clients ask for at most. An output drawn longer
 	// is cut by the engine. 0 means no limit.
 	MaxOutput int
@@ -104,6 +116,13 @@ type drawer struct {
 	classRands           []*rand.Rand
 	lengths, hints       *family
 	lengthRand, hintRand *rand.Rand
+
+	block        int
+	preambles    []func([]Text, int64, *rand.Rand) []Text // one per class, nil without
+	salts        []string                                 // one per class
+	texts        *family
+	preambleRand *rand.Rand
+	scratch      transcript
 }
 
 func newDrawer(w Workload) *drawer {
@@ -111,8 +130,21 @@ func newDrawer(w Workload) *drawer {
 		mix:     w.Mix,
 		lengths: newFamily(w.Seed, "lengths"),
 		hints:   newFamily(w.Seed, "hint"),
+		texts:   newFamily(w.Seed, "preamble"),
+		block:   w.PrefixBlock,
 	}
-	d.lengthRand, d.hintRand = rand.New(d.lengths), rand.New(d.hints)
+	d.lengthRand, d.hintRand, d.preambleRand = rand.New(d.lengths), rand.New(d.hints), rand.New(d.texts)
+	for _, s := range w.Mix {
+		var draw func([]Text, int64, *rand.Rand) []Text
+		if s.Preamble != nil {
+			draw = s.Preamble.Begin(w.Seed)
+		}
+		salt := "texts " + s.Texts
+		if s.Texts == "" {
+			salt = fmt.Sprintf("class %q of %q", s.Class.Name, w.part)
+		}
+		d.preambles, d.salts = append(d.preambles, draw), append(d.salts, salt)
+	}
 	if len(w.Mix) > 1 {
 		named := map[string]int{}
 		for _, s := range w.Mix {
@@ -148,6 +180,9 @@ func (d *drawer) request(t sim.Time) (sim.Request, error) {
 		Class:     class,
 		Patience:  s.Patience,
 	}
+	if err := d.prefix(&q); err != nil {
+		return sim.Request{}, err
+	}
 	if s.Hint != nil {
 		d.hints.rewind(uint64(id))
 		q.Hint = clip(float64(n.Output)*math.Exp(s.Hint.Sigma*d.hintRand.NormFloat64()), 1, 0)
@@ -156,6 +191,30 @@ func (d *drawer) request(t sim.Time) (sim.Request, error) {
 		q.Deadline = t.Add(s.Deadline)
 	}
 	return q, nil
+}
+
+// prefix puts the preamble in front of a request.
+func (d *drawer) prefix(q *sim.Request) error {
+	t := &d.scratch
+	*t = transcript{block: d.block, salt: d.salts[q.Class], texts: t.texts[:0], pieces: t.pieces}
+	if draw := d.preambles[q.Class]; draw != nil {
+		d.texts.rewind(uint64(q.ID))
+		t.texts = draw(t.texts, int64(q.ID), d.preambleRand)
+	}
+	if err := t.measure(); err != nil {
+		return fmt.Errorf("Workload.Mix[%d].Preamble drew %w for request %d", q.Class, err, q.ID)
+	}
+	q.Prompt += t.tokens
+	if q.Prompt > maxTokens {
+		return fmt.Errorf("Workload.Mix[%d].Preamble makes a prompt of %d tokens of request %d, want at most %d", q.Class, q.Prompt, q.ID, maxTokens)
+	}
+	if d.block == 0 {
+		return nil
+	}
+	t.add(Text{ID: mix(d.texts.key0 ^ uint64(q.ID)), Tokens: q.Prompt + q.Output - t.tokens})
+	t.chain = make([]kv.Hash, 0, t.tokens/d.block)
+	q.Prefix, q.PrefixBlock = t.hash(), d.block
+	return nil
 }
 
 // class lets the classes race: each draws an exponential time of its own, with
@@ -184,6 +243,9 @@ func (w Workload) Validate() error {
 	if len(w.Mix) == 0 {
 		return errors.New("no classes in Workload.Mix")
 	}
+	if err := checkTokens("Workload.PrefixBlock", w.PrefixBlock); err != nil {
+		return err
+	}
 	weights := make([]float64, len(w.Mix))
 	for i := range w.Mix {
 		field := fmt.Sprintf("Workload.Mix[%d]", i)
@@ -204,6 +266,11 @@ func (s *Share) validate(field string) error {
 	}
 	if err := validate(field+".Lengths", s.Lengths); err != nil {
 		return err
+	}
+	if s.Preamble != nil {
+		if err := validate(field+".Preamble", s.Preamble); err != nil {
+			return err
+		}
 	}
 	if s.MaxOutput < 0 {
 		return fmt.Errorf("%s.MaxOutput is %d, want at least 0", field, s.MaxOutput)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -14,6 +16,8 @@ type report struct {
 	Workflows []advice `json:"workflows"`
 	// FirstCall is the profile of the assistant's first model call.
 	FirstCall *profile.Report `json:"first_call,omitempty"`
+	// Simulation is the assistant as a run of the engine.
+	Simulation *simulation `json:"simulation,omitempty"`
 }
 
 // advice is what is said of one workflow.
@@ -32,26 +36,30 @@ type worth struct {
 	SaveMs profile.Number `json:"saves_at_most_ms"`
 }
 
-// whatIf is a change to a workflow: savings, or another workflow.
+// whatIf is a change to a workflow: savings, or another workflow. Without
+// either, the spans cannot say what it comes to.
 type whatIf struct {
 	name    string
 	savings []profile.Saving
 	instead *profile.Workflow
+	run     func(*setting) // the change in a simulation; nil is none
 }
 
-// saved is what a change comes to.
+// saved is what a change comes to: by the spans, whose figures are undefined
+// where they cannot say it, and in a run.
 type saved struct {
 	Case         string         `json:"case"`
 	SaveMs       profile.Number `json:"saves_ms"` // negative is longer
 	TotalMs      profile.Number `json:"total_ms"`
 	FirstTokenMs profile.Number `json:"first_token_ms"`
-	Critical     []string       `json:"critical"`
+	Critical     []string       `json:"critical,omitempty"`
+	Run          *simulated     `json:"run,omitempty"`
 }
 
 // mostWorth is how many spans are weighed: each needs a path of its own.
 const mostWorth = 20
 
-func newAdvice(w *profile.Workflow, cases []whatIf) (advice, error) {
+func newAdvice(ctx context.Context, w *profile.Workflow, cases []whatIf) (advice, error) {
 	path, err := w.Path()
 	if err != nil {
 		return advice{}, err
@@ -61,20 +69,36 @@ func newAdvice(w *profile.Workflow, cases []whatIf) (advice, error) {
 		return advice{}, err
 	}
 	for _, c := range cases {
-		changed := *w
-		if c.instead != nil {
-			changed = *c.instead
-		}
-		if changed, err = changed.Save(c.savings...); err != nil {
-			return advice{}, err
-		}
-		after, err := changed.Path()
+		x, err := c.saves(w, &path)
 		if err != nil {
 			return advice{}, err
 		}
-		a.Cases = append(a.Cases, saved{c.name, path.TotalMs - after.TotalMs, after.TotalMs, after.FirstTokenMs, after.Critical})
+		if c.run != nil {
+			if x.Run, err = simulate(ctx, c.run); err != nil {
+				return advice{}, err
+			}
+		}
+		a.Cases = append(a.Cases, x)
 	}
 	return a, nil
+}
+
+// saves follows the changed workflow.
+func (c *whatIf) saves(w *profile.Workflow, path *profile.Path) (saved, error) {
+	if c.savings == nil && c.instead == nil {
+		none := profile.Number(math.NaN())
+		return saved{Case: c.name, SaveMs: none, TotalMs: none, FirstTokenMs: none}, nil
+	}
+	changed := *w
+	if c.instead != nil {
+		changed = *c.instead
+	}
+	changed, err := changed.Save(c.savings...)
+	if err != nil {
+		return saved{}, err
+	}
+	after, err := changed.Path()
+	return saved{c.name, path.TotalMs - after.TotalMs, after.TotalMs, after.FirstTokenMs, after.Critical, nil}, err
 }
 
 // weigh takes the longest spans of the critical path away, one at a time.

@@ -4,20 +4,25 @@
 //	go run ./examples/adviser
 //	go run ./examples/adviser workflow.json
 //	go run ./examples/adviser -save "model queue=305" -save "tool=250" workflow.json
+//	go run ./examples/adviser -rate 0.3 -documents 0
 //	go run ./examples/adviser -json
 //
 // Without a file it works through an assistant that retrieves, calls a model,
-// runs a tool and answers: scenario.go. advice.go is what is worked out.
+// runs a tool and answers: on paper in scenario.go, as a run of the engine in
+// simulation.go. cases.go is what is changed, load.go many of them at once,
+// advice.go what is worked out.
 package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
 	"time"
 
@@ -26,7 +31,9 @@ import (
 )
 
 func main() {
-	switch err := run(os.Args[1:], os.Stdout, os.Stderr); {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
 	case errors.Is(err, flag.ErrHelp):
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "adviser:", err)
@@ -35,10 +42,11 @@ func main() {
 }
 
 // run is the program without its process. Help goes to messages.
-func run(args []string, out, messages io.Writer) error {
+func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	var asJSON bool
 	var savings []profile.Saving
-	flags := newFlags(&asJSON, &savings)
+	l := defaultLoad()
+	flags := newFlags(&asJSON, &savings, &l)
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(messages, usage)
@@ -53,7 +61,18 @@ func run(args []string, out, messages io.Writer) error {
 	if flags.NArg() > 1 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(1))
 	}
-	r, err := advise(flags.Arg(0), savings)
+	if flags.NArg() == 1 {
+		var err error
+		flags.Visit(func(f *flag.Flag) {
+			if f.Name != "json" && f.Name != "save" {
+				err = fmt.Errorf("-%s is for the built-in assistant: a file is not simulated", f.Name)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	r, err := advise(ctx, flags.Arg(0), savings, l)
 	if err != nil {
 		return err
 	}
@@ -73,9 +92,12 @@ func run(args []string, out, messages io.Writer) error {
 }
 
 // advise works through the workflows of a file, or through the assistant.
-func advise(path string, savings []profile.Saving) (report, error) {
+func advise(ctx context.Context, path string, savings []profile.Saving, l load) (report, error) {
 	if path == "" {
-		return assistantReport(savings)
+		if err := l.check(); err != nil {
+			return report{}, err
+		}
+		return assistantReport(ctx, savings, l)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -88,7 +110,7 @@ func advise(path string, savings []profile.Saving) (report, error) {
 	}
 	var r report
 	for i := range workflows {
-		a, err := newAdvice(&workflows[i], asked(savings))
+		a, err := newAdvice(ctx, &workflows[i], asked(savings))
 		if err != nil {
 			return report{}, err
 		}
@@ -109,7 +131,8 @@ const usage = `Usage: adviser [flags] [workflow.json]
 
 Follows compound requests along their dependencies: when each span runs, which
 chain decides, how much slack the others have, and what shortening a span
-saves. Without a file it works through a built-in assistant.
+saves. Without a file it works through a built-in assistant, which is also
+simulated: alone with each change, and many at once.
 
 The file holds JSON objects, one a workflow:
   {"workflow": "w1", "first_token": "prefill", "spans": [
@@ -122,7 +145,7 @@ duration_ms. A wait is time in which nothing runs that the span needs.
 `
 
 // newFlags binds the command line.
-func newFlags(asJSON *bool, savings *[]profile.Saving) *flag.FlagSet {
+func newFlags(asJSON *bool, savings *[]profile.Saving, l *load) *flag.FlagSet {
 	flags := flag.NewFlagSet("adviser", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // errors are reported once, by main
 	flags.BoolVar(asJSON, "json", false, "print one JSON object")
@@ -138,5 +161,9 @@ func newFlags(asJSON *bool, savings *[]profile.Saving) *flag.FlagSet {
 		*savings = append(*savings, profile.Saving{Span: s[:i], By: time.Duration(t)})
 		return nil
 	})
+	flags.Float64Var(&l.Rate, "rate", l.Rate, "`assistants` a second under load")
+	flags.Float64Var(&l.Documents, "documents", l.Documents, "`documents` a second between them")
+	flags.IntVar(&l.Workflows, "workflows", l.Workflows, "`number` of assistants in a run under load")
+	flags.Uint64Var(&l.Seed, "seed", l.Seed, "of the arrivals under load, and of the tool's failures")
 	return flags
 }

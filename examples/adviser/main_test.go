@@ -2,20 +2,24 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
 	"servesim/sim/profile"
+	"servesim/sim/trace"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -24,7 +28,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func output(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, messages bytes.Buffer
-	if err := run(args, &out, &messages); err != nil {
+	if err := run(context.Background(), args, &out, &messages); err != nil {
 		t.Fatalf("adviser %v: %v", args, err)
 	}
 	if messages.Len() > 0 {
@@ -33,11 +37,25 @@ func output(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// figures runs the program and reads its JSON object.
+// whole is the output without arguments, as JSON.
+var whole = sync.OnceValue(func() string {
+	var out bytes.Buffer
+	if err := run(context.Background(), []string{"-json"}, &out, io.Discard); err != nil {
+		panic(err)
+	}
+	return out.String()
+})
+
+// figures runs the program and reads its JSON object; without arguments it is
+// run once for all tests.
 func figures(t *testing.T, args ...string) report {
 	t.Helper()
+	text := whole
+	if len(args) > 0 {
+		text = func() string { return output(t, append([]string{"-json"}, args...)...) }
+	}
 	var r report
-	decoder := json.NewDecoder(strings.NewReader(output(t, append([]string{"-json"}, args...)...)))
+	decoder := json.NewDecoder(strings.NewReader(text()))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&r); err != nil {
 		t.Fatal(err)
@@ -102,7 +120,7 @@ func TestAssistant(t *testing.T) {
 	cases := map[string][2]float64{}
 	for _, c := range a.Cases {
 		cases[c.Case] = [2]float64{float64(c.TotalMs), float64(c.FirstTokenMs)}
-		if c.SaveMs != a.TotalMs-c.TotalMs {
+		if c.TotalMs.Defined() && c.SaveMs != a.TotalMs-c.TotalMs {
 			t.Errorf("%s saves %v", c.Case, c.SaveMs)
 		}
 	}
@@ -113,6 +131,7 @@ func TestAssistant(t *testing.T) {
 		"30 tokens of 24 ms less":  {5266, 1550},
 		"all four":                 {4636.42, 1173.75},
 		"half the retrieval":       {5836, 1400}, // 150 of 215: the other retrieval is critical then
+		"no second retrieval":      {5986, 1550},
 		"retrievals in series":     {6266, 1830},
 	} {
 		got, ok := cases[name]
@@ -136,6 +155,170 @@ func TestAssistant(t *testing.T) {
 	}
 	if math.Abs(float64(call.ITL.Mean)-396./17) > 1e-9 {
 		t.Errorf("ITL %v", call.ITL.Mean)
+	}
+}
+
+// The run is the assistant: the same critical path, phases and slack, to the
+// nanosecond but for the two streams, whose gaps are no whole nanoseconds.
+func TestRunIsTheAssistant(t *testing.T) {
+	paper, run := figures(t).Workflows[0].Path, figures(t).Simulation.Alone
+	within := func(got, want profile.Number) bool { return math.Abs(float64(got-want)) < 0.001 }
+	if run.FirstTokenMs != 1550 || !within(run.TotalMs, 5986) || run.WaitMs != 0 {
+		t.Errorf("first token %v, total %v, waits %v", run.FirstTokenMs, float64(run.TotalMs), run.WaitMs)
+	}
+	if d := cmp.Diff(paper.FirstTokenPhases, run.FirstTokenPhases); d != "" {
+		t.Errorf("phases to the first token (-paper +run):\n%s", d)
+	}
+	if d := cmp.Diff(paper.Phases, run.Phases, cmp.Comparer(within)); d != "" {
+		t.Errorf("phases (-paper +run):\n%s", d)
+	}
+	spans := map[string]profile.PathSpan{}
+	for _, s := range run.Spans {
+		spans[s.Name] = s
+	}
+	same := cmp.Comparer(within)
+	for _, want := range paper.Spans {
+		got := spans[want.Name]
+		if want.Name == "second call, first token" { // three spans in the run
+			got = profile.PathSpan{Name: want.Name, Phase: want.Phase, StartMs: spans["second call, queue"].StartMs, EndMs: spans["second call, return"].EndMs, Critical: true}
+		}
+		if d := cmp.Diff(want, got, same); d != "" {
+			t.Errorf("%s (-paper +run):\n%s", want.Name, d)
+		}
+	}
+}
+
+// What the graph of the engine's run says of slack and the critical path, the
+// profiler finds in its trace.
+func TestProfilerAgreesWithTheRun(t *testing.T) {
+	s := defaults()
+	s.fail, s.retries = 0.2, 2
+	l := defaultLoad()
+	traffic, err := l.traffic(&s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.run(context.Background(), traffic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed, retried := 0, 0
+	for _, o := range out {
+		if o.Failed {
+			failed++
+			continue
+		}
+		path, err := o.observed.Path()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := profile.Number(float64(o.End.Sub(o.Start)) / 1e6); path.TotalMs != want {
+			t.Fatalf("workflow %d takes %v, its spans %v", o.Number, want, path.TotalMs)
+		}
+		for node, name := range map[int]string{retrieval: "retrieval", secondRetrieval: "second retrieval", toolRun: "tool"} {
+			for _, span := range path.Spans {
+				slack := profile.Number(float64(o.Nodes[node].Slack) / 1e6)
+				if span.Name == name && (span.SlackMs != slack || span.Critical != o.Nodes[node].Critical) {
+					t.Fatalf("workflow %d, %s: %+v, the run says slack %v, critical %v", o.Number, name, span, slack, o.Nodes[node].Critical)
+				}
+			}
+		}
+		if err := o.first.Validate(); err != nil {
+			t.Fatalf("workflow %d: %v", o.Number, err)
+		}
+		if ttft := profile.Number(float64(o.first.TTFT()) / 1e6); ttft != path.FirstTokenMs {
+			t.Fatalf("workflow %d: first token after %v, the path says %v", o.Number, ttft, path.FirstTokenMs)
+		}
+		if o.Nodes[toolRun].Attempts > 1 {
+			retried++
+		}
+	}
+	if len(out) != l.Workflows || failed == 0 || retried == 0 {
+		t.Errorf("%d workflows, %d failed, %d with a second attempt", len(out), failed, retried)
+	}
+}
+
+// Runs with the changes, against the figures of the spans: they agree where the
+// change is the span's alone.
+func TestRunsOfChanges(t *testing.T) {
+	s := defaults()
+	s.documentAt += 280 * ms // as far behind as the call is in series
+	s.serial = true
+	o, err := s.alone(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := o.first.Decompose().Phases[trace.Queue]; d != 610*ms {
+		t.Errorf("the queue of retrievals in series is %v", d)
+	}
+	got := map[string]simulated{}
+	for _, c := range figures(t).Workflows[0].Cases {
+		if _, ok := got[c.Case]; !ok {
+			got[c.Case] = *c.Run
+		}
+	}
+	// 17 gaps at 254 ns less for each of 950 tokens of context, and the last 30
+	// gaps of the answer, whose context is 7279 to 7308 tokens.
+	const lessContext, lastGaps = 17 * 950 * 254e-6, 30*(15+7.37767) + 254e-6*30*(7279.+7308)/2
+	for name, want := range map[string][2]float64{
+		"a quarter of the prefill": {5914.75 - lessContext, 1478.75},
+		"half the model queue":     {5681, 1245},
+		"a third of the tool":      {5732.67, 1550},
+		"30 tokens of 24 ms less":  {5986 - lastGaps, 1550},
+		"all four":                 {5986 - 71.25 - lessContext - 305 - 253.33 - lastGaps, 1173.75},
+		"half the retrieval":       {5836, 1400},
+		"… same document in front": {5986, 1550}, // the queue takes what the retrieval saved
+		"no second retrieval":      {5986, 1550},
+		"retrievals in series":     {6266, 1830},
+		"a second GPU":             {5376, 940},
+		"a GPU twice as fast":      {3538, 897.5}, // 1938 of its own, and the document ends 510 earlier
+	} {
+		if g := got[name]; math.Abs(float64(g.TotalMs)-want[0]) > 0.005 || math.Abs(float64(g.FirstTokenMs)-want[1]) > 0.005 {
+			t.Errorf("%s: %v and %v, want %v", name, float64(g.TotalMs), float64(g.FirstTokenMs), want)
+		}
+	}
+}
+
+// Under load every figure moves the way it must.
+func TestUnderLoad(t *testing.T) {
+	r := figures(t).Simulation
+	got := map[string]loaded{}
+	for _, c := range r.UnderLoad {
+		got[c.Case] = c
+	}
+	is := got["as it is"]
+	for _, name := range []string{"half as many assistants", "no documents", "a second GPU", "a GPU twice as fast"} {
+		if c := got[name]; !(c.TotalP95Ms < is.TotalP95Ms && c.InTime > is.InTime) {
+			t.Errorf("%s: %+v, as it is %+v", name, c, is)
+		}
+	}
+	if c := got["twice as many"]; !(c.TotalP95Ms > is.TotalP95Ms && c.InTime < is.InTime) {
+		t.Errorf("twice as many: %+v, as it is %+v", c, is)
+	}
+	if c := got["chunks, deadline first"]; !(c.FirstTokenP95Ms < got["chunks of 1024 tokens"].FirstTokenP95Ms) {
+		t.Errorf("deadlines: %+v, without %+v", c, got["chunks of 1024 tokens"])
+	}
+	if c := got["tool fails 1 in 5, 2 retries"]; c.Failed == 0 || is.Failed != 0 {
+		t.Errorf("%d failed, %d without faults", c.Failed, is.Failed)
+	}
+	var longest profile.PhaseTime
+	for _, p := range is.Phases {
+		if p.Ms > longest.Ms {
+			longest = p
+		}
+	}
+	if longest.Phase != "stream" || is.FirstTokenP50Ms < 940 {
+		t.Errorf("%+v is longest; first token %v", longest, is.FirstTokenP50Ms)
+	}
+}
+
+// An interrupted run says so and prints nothing.
+func TestInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var out, messages bytes.Buffer
+	if err := run(ctx, nil, &out, &messages); !errors.Is(err, context.Canceled) || out.Len() > 0 {
+		t.Errorf("%v, printed %q", err, &out)
 	}
 }
 
@@ -177,9 +360,15 @@ func TestErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-saved", "x"}, "flag provided but not defined: -saved; flags are -json, -save"},
+		{[]string{"-saved", "x"}, "flag provided but not defined: -saved; flags are -documents, -json, -rate, -save, -seed, -workflows"},
 		{[]string{"a.json", "b.json"}, `unexpected argument "b.json"`},
 		{[]string{"nowhere.json"}, "open nowhere.json: no such file or directory"},
+		{[]string{"-rate", "2", "testdata/workflows.json"}, "-rate is for the built-in assistant: a file is not simulated"},
+		{[]string{"-rate", "0"}, "-rate is 0, want 0.001 to 100 workflows per second"},
+		{[]string{"-rate", "NaN"}, "-rate is NaN, want 0.001 to 100 workflows per second"},
+		{[]string{"-documents", "-1"}, "-documents is -1, want 0 to 100 per second"},
+		{[]string{"-workflows", "0"}, "-workflows is 0, want 1 to 100000"},
+		{[]string{"-rate", "0.001", "-documents", "100"}, "-documents is 100 and -rate 0.001: 4e+07 documents to 400 workflows, want at most a million"},
 		{[]string{broken}, broken + `:2: span "a" comes after "b", which is no span`},
 		{[]string{"-save", "tool"}, `invalid value "tool" for flag -save: want SPAN=MS`},
 		{[]string{"-save", "tool=x"}, `invalid value "tool=x" for flag -save: "x" is not a number of milliseconds`},
@@ -188,7 +377,7 @@ func TestErrors(t *testing.T) {
 		{[]string{"-save", "tool=761"}, `profile: span "tool" takes 760ms and cannot save 761ms`},
 	} {
 		var out, messages bytes.Buffer
-		if err := run(c.args, &out, &messages); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := run(context.Background(), c.args, &out, &messages); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %s", c.args, err, c.want)
 		}
 		if out.Len() > 0 {
@@ -196,7 +385,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	var out, messages bytes.Buffer
-	if err := run([]string{"-h"}, &out, &messages); !errors.Is(err, flag.ErrHelp) || !strings.Contains(messages.String(), "-save span=ms") {
+	if err := run(context.Background(), []string{"-h"}, &out, &messages); !errors.Is(err, flag.ErrHelp) || !strings.Contains(messages.String(), "-save span=ms") {
 		t.Errorf("-h: %v, %q", err, &messages)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"servesim/sim"
@@ -10,11 +11,14 @@ import (
 
 const ms = time.Millisecond
 
+// firstToken names the span at whose end the user sees it.
+const firstToken = "first decode and return"
+
 // assistant is one question to an assistant: two retrievals side by side, a
 // model call that proposes a tool in 18 tokens, the tool, and a second call
 // that answers in 110 tokens.
 func assistant() profile.Workflow {
-	return profile.Workflow{ID: "assistant", FirstToken: "first decode and return", Spans: []profile.Span{
+	return profile.Workflow{ID: "assistant", FirstToken: firstToken, Spans: []profile.Span{
 		{Name: "inbound", Phase: "network_in", Duration: 70 * ms},
 		{Name: "gateway and policy", Phase: "gateway", After: []string{"inbound"}, Duration: 45 * ms},
 		{Name: "retrieval", Phase: "gateway", After: []string{"gateway and policy"}, Duration: 430 * ms},
@@ -22,8 +26,8 @@ func assistant() profile.Workflow {
 		{Name: "prompt assembly", Phase: "gateway", After: []string{"retrieval", "second retrieval"}, Duration: 25 * ms},
 		{Name: "model queue", Phase: "queue", After: []string{"prompt assembly"}, Duration: 610 * ms},
 		{Name: "prefill", Phase: "prefill", After: []string{"model queue"}, Duration: 285 * ms},
-		{Name: "first decode and return", Phase: "first decode and return", After: []string{"prefill"}, Duration: 85 * ms},
-		{Name: "tool proposal", Phase: "stream", After: []string{"first decode and return"}, Duration: 396 * ms},
+		{Name: firstToken, Phase: firstToken, After: []string{"prefill"}, Duration: 85 * ms},
+		{Name: "tool proposal", Phase: "stream", After: []string{firstToken}, Duration: 396 * ms},
 		{Name: "tool", Phase: "tool", After: []string{"tool proposal"}, Duration: 760 * ms},
 		{Name: "second call, first token", Phase: "second call", After: []string{"tool"}, Duration: 640 * ms},
 		{Name: "answer", Phase: "stream", After: []string{"second call, first token"}, Duration: 2640 * ms},
@@ -37,26 +41,9 @@ func serial() *profile.Workflow {
 	return &w
 }
 
-// cases are the changes that are worked through.
-func cases() []whatIf {
-	prefill := profile.Saving{Span: "prefill", By: 285 * ms / 4}
-	queue := profile.Saving{Span: "model queue", By: 305 * ms}
-	tool := profile.Saving{Span: "tool", By: 760 * ms / 3}
-	tokens := profile.Saving{Span: "answer", By: 30 * 24 * ms}
-	return []whatIf{
-		{name: "a quarter of the prefill", savings: []profile.Saving{prefill}},
-		{name: "half the model queue", savings: []profile.Saving{queue}},
-		{name: "a third of the tool", savings: []profile.Saving{tool}},
-		{name: "30 tokens of 24 ms less", savings: []profile.Saving{tokens}},
-		{name: "all four", savings: []profile.Saving{prefill, queue, tool, tokens}},
-		{name: "half the retrieval", savings: []profile.Saving{{Span: "retrieval", By: 215 * ms}}},
-		{name: "retrievals in series", instead: serial()},
-	}
-}
-
-// firstCall is the assistant's first model call as a record. Where the first
+// firstRecord is the assistant's first model call as a record. Where the first
 // decode ends and the way back begins was not measured.
-func firstCall() trace.Record {
+func firstRecord() trace.Record {
 	return trace.Record{RequestID: "first call", PromptTokens: 1, OutputTokens: 18,
 		ClientSend:       0,
 		GatewayArrival:   sim.Time(70 * ms),
@@ -69,12 +56,18 @@ func firstCall() trace.Record {
 	}
 }
 
-func assistantReport(savings []profile.Saving) (report, error) {
+// assistantReport works through the assistant, on paper and in runs.
+func assistantReport(ctx context.Context, savings []profile.Saving, l load) (report, error) {
 	w := assistant()
-	a, err := newAdvice(&w, append(cases(), asked(savings)...))
+	a, err := newAdvice(ctx, &w, append(cases(), asked(savings)...))
 	if err != nil {
 		return report{}, err
 	}
-	call, err := profile.Analyse([]trace.Record{firstCall()}, profile.Options{Partial: true, Arrivals: "one request"})
-	return report{Workflows: []advice{a}, FirstCall: &call}, err
+	call, err := profile.Analyse([]trace.Record{firstRecord()}, profile.Options{Partial: true, Arrivals: "one request"})
+	if err != nil {
+		return report{}, err
+	}
+	r := report{Workflows: []advice{a}, FirstCall: &call}
+	r.Simulation, err = newSimulation(ctx, l)
+	return r, err
 }

@@ -17,6 +17,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
+// long reports whether the proofs run at full size: SERVESIM_LONG=1.
+func long() bool { return os.Getenv("SERVESIM_LONG") != "" }
+
 // small is a recording of 60 rows, two of which are no requests.
 const small = "testdata/small.csv"
 

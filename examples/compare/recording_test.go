@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,9 +22,13 @@ func TestDefaultClaim(t *testing.T) {
 
 // No topology wins everywhere: on each of three workloads another one is ahead of
 // the next best of five by 10 % of goodput at least, on the same four GPUs, and
-// ten pairs of runs leave no doubt. On the third it does not matter what moves
-// the roles.
+// pairs of runs leave no doubt: the ten of the program with SERVESIM_LONG=1, else
+// four. On the third it does not matter what moves the roles.
 func TestNoTopologyWinsEverywhere(t *testing.T) {
+	seeds := 4
+	if long() {
+		seeds = 10
+	}
 	for _, c := range []struct {
 		winner string
 		args   []string
@@ -33,7 +38,11 @@ func TestNoTopologyWinsEverywhere(t *testing.T) {
 		{"disaggregated", []string{"-workload", "documents"}},
 		{"disaggregated", []string{"-workload", "documents", "-schedulers", "disaggregated,dynamic", "-controller", "load-threshold"}},
 	} {
-		o := object(t, c.args...)
+		args := c.args
+		if !long() {
+			args = append([]string{"-seeds", strconv.Itoa(seeds)}, args...)
+		}
+		o := object(t, args...)
 		config, w := o["config"].(map[string]any), o["workload"].(map[string]any)
 		if number(t, w, "requests") < 2000 || config["replicas"] != 4.0 || config["tensor_parallel"] != 1.0 {
 			t.Errorf("%v: %v requests on %v × %v GPUs", c.args, w["requests"], config["replicas"], config["tensor_parallel"])
@@ -46,7 +55,7 @@ func TestNoTopologyWinsEverywhere(t *testing.T) {
 			x := x.(map[string]any)
 			ratio, low := number(t, x, "goodput_ratio"), number(t, x, "goodput_diff_low_req_per_s")
 			t.Logf("%v: %v is ahead of %v by %.2f times", c.args, x["scheduler"], x["than"], ratio)
-			if x["scheduler"] != c.winner || ratio < 1.1 || low <= 0 || x["seeds"] != 10.0 || x["level"] != 0.95 {
+			if x["scheduler"] != c.winner || ratio < 1.1 || low <= 0 || x["seeds"] != float64(seeds) || x["level"] != 0.95 {
 				t.Errorf("%v: %v has %.3f times the goodput of %v, the difference is %v at least, over %v seeds at level %v",
 					c.args, x["scheduler"], ratio, x["than"], low, x["seeds"], x["level"])
 			}
@@ -54,14 +63,19 @@ func TestNoTopologyWinsEverywhere(t *testing.T) {
 	}
 }
 
-// A whole recording runs through every scheduler, and the reference profiler
-// reads the traces and prints the same figures.
+// A recording runs through every scheduler, and the reference profiler reads the
+// traces and prints the same figures: all of it with SERVESIM_LONG=1, else the
+// first 3000 requests.
 func TestRecording(t *testing.T) {
+	requests, args := 19366.0, []string{}
+	if !long() {
+		requests, args = 3000, []string{"-requests", "3000"}
+	}
 	recording := shared(t, "recordings/AzureLLMInferenceTrace_conv.csv.gz")
 	dir := filepath.Join(t.TempDir(), "new", "traces")
-	o := object(t, "-recording", recording, "-traces", dir)
-	if w := o["workload"].(map[string]any); w["requests"] != 19366.0 {
-		t.Errorf("%v requests, want 19366", w["requests"])
+	o := object(t, append(args, "-recording", recording, "-traces", dir)...)
+	if w := o["workload"].(map[string]any); w["requests"] != requests {
+		t.Errorf("%v requests, want %v", w["requests"], requests)
 	}
 	if c := o["comparisons"].([]any); len(c) != 0 {
 		t.Errorf("%d comparisons of one run each", len(c))
@@ -71,8 +85,8 @@ func TestRecording(t *testing.T) {
 		t.Fatalf("%d results", len(rs))
 	}
 	for _, r := range rs {
-		if sum := number(t, r, "completed") + number(t, r, "rejected") + number(t, r, "unfinished"); sum != 19366 {
-			t.Errorf("%v: %v requests ended, want 19366", r["scheduler"], sum)
+		if sum := number(t, r, "completed") + number(t, r, "rejected") + number(t, r, "unfinished"); sum != requests {
+			t.Errorf("%v: %v requests ended, want %v", r["scheduler"], sum, requests)
 		}
 	}
 	if t.Failed() {

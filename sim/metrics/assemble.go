@@ -10,7 +10,7 @@ import (
 
 // Report describes what has been observed so far: after sim.End, the run.
 func (c *Collector) Report() Report {
-	r := Report{Percentiles: c.options.Percentiles.String(), Mode: "exact", GapRule: c.options.Gap.String(),
+	r := Report{Percentiles: c.options.Percentiles.String(), Mode: "exact", GapRule: c.options.Gap.String(), Boundary: c.options.Boundary.String(),
 		Steps: c.steps.n, Tokens: c.steps.tokens,
 		SimulatedS:  Number(c.now.Seconds()),
 		WindowFromS: Number(min(c.window.from, c.now).Seconds()),
@@ -20,6 +20,7 @@ func (c *Collector) Report() Report {
 	}
 	var total tally
 	var all samples
+	var seen clientSamples
 	var targets bool
 	for i := range c.cells {
 		k := &c.cells[i]
@@ -28,11 +29,20 @@ func (c *Collector) Report() Report {
 		}
 		each := k.samples()
 		r.Classes = append(r.Classes, c.describe(k.class.Name, k.tally, each, stated(k.class)))
+		if k.client != nil {
+			at := k.client.samples()
+			r.Classes[i].Client = at.describe(c.options)
+			seen = seen.join(at)
+		}
 		total.add(k.tally)
 		all = all.join(each)
 		targets = targets || stated(k.class)
 	}
 	r.Cell = c.describe("", total, all, targets)
+	if c.options.Client {
+		r.Client = seen.describe(c.options)
+		r.Findings = append(r.Findings, r.Client.findings(total.unjudged)...)
+	}
 	r.Load, r.Little = c.load(r.Unfinished)
 	if r.Little.Finding != "" {
 		r.Findings = append(r.Findings, r.Little.Finding)
@@ -75,7 +85,7 @@ func (c *Collector) describe(name string, t tally, s samples, targets bool) Cell
 		AttemptRate:       over(float64(t.arrived+t.retries), span)}
 	d.Failed = d.Arrived - d.Completed - d.Unfinished
 	slices.SortFunc(d.Rejections, func(a, b Rejections) int { return strings.Compare(a.Reason, b.Reason) })
-	if targets {
+	if targets && t.unjudged == 0 {
 		d.Goodput = over(float64(t.met), span)
 		d.Attainment = over(float64(t.met), float64(t.arrived))
 	}

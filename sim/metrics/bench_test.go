@@ -31,9 +31,9 @@ func BenchmarkStep(b *testing.B) {
 // BenchmarkRequest feeds the events of whole requests: arrive, queue, admit,
 // prefill end, first token, finish.
 func BenchmarkRequest(b *testing.B) {
-	for _, streaming := range []bool{false, true} {
-		b.Run(fmt.Sprintf("streaming=%v", streaming), func(b *testing.B) {
-			c := collector(b, oneReplica, metrics.Options{Streaming: streaming})
+	for _, o := range []metrics.Options{{}, {Streaming: true}, {Client: true}, {Client: true, Streaming: true}} {
+		b.Run(fmt.Sprintf("streaming=%v/client=%v", o.Streaming, o.Client), func(b *testing.B) {
+			c := collector(b, oneReplica, o)
 			es := events(0, request{arrival: 0, admitted: 0, tokens: []int{5}})
 			b.ReportAllocs()
 			for i := int64(0); b.Loop(); i++ {

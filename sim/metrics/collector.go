@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"errors"
 	"fmt"
 
 	"servesim/sim"
@@ -28,6 +29,8 @@ type Collector struct {
 
 	steps    steps
 	replicas []replica
+
+	sampled, delivered []sim.Time // scratch
 }
 
 // Options are the choices of a Collector. The zero value measures the whole
@@ -37,6 +40,14 @@ type Options struct {
 	Percentiles Method
 	// Gap is the rule for gap targets.
 	Gap GapRule
+	// Client measures at the client too; see the package comment.
+	Client bool
+	// ClientGaps measures every gap between tokens at the client: a client's ITL.
+	// It takes sim.Config.TokenTimes and a time in proportion to the tokens of a
+	// request. It sets Client.
+	ClientGaps bool
+	// Boundary is where targets are judged. AtClient sets Client.
+	Boundary Boundary
 	// WarmUp and Until bound the measured window; see the package comment.
 	// Until 0 means the end of the run.
 	WarmUp, Until sim.Time
@@ -58,6 +69,10 @@ func New(cfg sim.Config, o Options) (*Collector, error) {
 		return nil, fmt.Errorf("metrics: Options.Percentiles is %v", o.Percentiles)
 	case o.Gap > GapMax:
 		return nil, fmt.Errorf("metrics: Options.Gap is %v", o.Gap)
+	case o.Boundary > AtClient:
+		return nil, fmt.Errorf("metrics: Options.Boundary is %v", o.Boundary)
+	case o.ClientGaps && !cfg.TokenTimes:
+		return nil, errors.New("metrics: Options.ClientGaps takes sim.Config.TokenTimes")
 	case o.WarmUp < 0:
 		return nil, fmt.Errorf("metrics: Options.WarmUp is %d", o.WarmUp)
 	case o.Until != 0 && o.Until <= o.WarmUp:
@@ -65,6 +80,7 @@ func New(cfg sim.Config, o Options) (*Collector, error) {
 	case o.MinBeyond < 0:
 		return nil, fmt.Errorf("metrics: Options.MinBeyond is %d", o.MinBeyond)
 	}
+	o.Client = o.Client || o.ClientGaps || o.Boundary == AtClient
 	c := &Collector{options: o, window: window{o.WarmUp, o.Until}, again: map[int64]struct{}{}, firstArrival: sim.NoTime, lastCompletion: sim.NoTime}
 	if o.Until == 0 {
 		c.window.to = sim.Never
@@ -75,6 +91,11 @@ func New(cfg sim.Config, o Options) (*Collector, error) {
 	}
 	for _, k := range classes {
 		c.cells = append(c.cells, newCell(k, o.Streaming))
+	}
+	if o.Client {
+		for i := range c.cells {
+			c.cells[i].client = newClientCell(o.Streaming)
+		}
 	}
 	c.cells = append(c.cells, newCell(sim.Class{Name: unknownClass}, false))
 	for _, r := range cfg.Replicas {

@@ -28,3 +28,9 @@ failed      requests of which no attempt completed or is under way
 const DeferralDefinitions = `deferred    attempts that admission made wait at the front door, from their
             arrival until they are in a queue, or end; if it is over
 `
+
+// ClientDefinitions completes Definitions where clients are measured.
+const ClientDefinitions = `client      start is the send of the request, as long before its arrival as its
+            path takes; tokens count when they reach the client; what the
+            client does behind the last one is left out
+`

@@ -9,8 +9,8 @@
 //	            ├► Utilisation: MFU and MBU of steps and of the run
 //	            └► Observation: the rate of steps at fixed concurrency, raw
 //
-// Read collector.go first, then request.go, door.go and step.go for the events,
-// report.go for what comes out, and definitions.go for what each figure means;
+// Read collector.go first, then request.go, client.go, door.go and step.go for
+// the events, report.go for what comes out, and definitions.go for what each figure means;
 // the text form of a report repeats those definitions.
 //
 // # Which observations count
@@ -25,6 +25,19 @@
 // window. Without a window all of these are the whole run. Rates run up to the
 // last completion of a counted request, so after the window while it drains.
 //
+// # At the client
+//
+// The engine's figures start at the arrival and end where tokens are sampled.
+// With [Options.Client] the report has the latencies of completed requests at
+// their clients beside them, by the sim.Path of each: from the send, to the
+// tokens as proxy and network deliver them. That costs nothing per token; every
+// gap at the client, which does, is [Options.ClientGaps]. Targets are judged at
+// the engine or, with [Options.Boundary], at the client. Behind a proxy that
+// counts tokens the first token, and behind any proxy the gaps, are known only
+// with sim.Config.TokenTimes: without it they are not measured, and neither are
+// the goodput and the attainment that depend on them. Which requests the window
+// holds is decided by their arrival at the engine, at either boundary.
+//
 // # Clients that try again
 //
 // A retry (sim.Request.Attempt) belongs to its first attempt. The request
@@ -37,6 +50,7 @@
 //
 // # Words
 //
+// Boundary: where latencies are seen, at the engine or at the client.
 // Attainment: the share of arrivals that met every stated target of their
 // class. Goodput: those requests per second. Cell: the figures of one class,
 // or of all. Attempt: a request as it reached the front door, for the first

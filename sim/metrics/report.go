@@ -7,6 +7,7 @@ type Report struct {
 	Percentiles string `json:"percentiles"` // linear or nearest-rank
 	Mode        string `json:"mode"`        // exact, or streaming with its bound
 	GapRule     string `json:"gap_rule"`    // how gap targets are judged
+	Boundary    string `json:"boundary"`    // and where, with all targets: engine or client
 
 	Cell // all classes together
 
@@ -19,8 +20,8 @@ type Report struct {
 
 	Load
 	Little Little `json:"little"`
-	// Findings are contradictions between figures. A sound run has none, unless
-	// it ends far from a steady state.
+	// Findings are contradictions between figures, and what could not be
+	// measured. A sound run has none, unless it ends far from a steady state.
 	Findings []string `json:"findings,omitempty"`
 	// Classes holds one cell per class, in the order of Config.Classes.
 	Classes []Cell `json:"classes"`
@@ -52,16 +53,31 @@ type Cell struct {
 	ITL  Summary `json:"itl_ms"`
 	TPOT Summary `json:"tpot_ms"`
 	E2E  Summary `json:"e2e_ms"`
+	// Client is what the clients saw; nil without Options.Client.
+	Client *Client `json:"client,omitempty"`
 
 	// Rates of all cells share one time, from the first arrival to the last
 	// completion of any class, so that those of the classes add up.
 	TokenThroughput   Number `json:"throughput_tok_per_s"` // output tokens of completed requests
 	RequestThroughput Number `json:"throughput_req_per_s"`
-	// Goodput and Attainment are undefined where no class states a target.
+	// Goodput and Attainment are undefined where no class states a target, or
+	// where of a request it is not known whether it met it.
 	Goodput    Number `json:"goodput_req_per_s"`
 	Attainment Number `json:"slo_attainment"`
 	// AttemptRate counts attempts as Goodput counts requests.
 	AttemptRate Number `json:"attempts_per_s"`
+}
+
+// Client is the latencies of completed requests at their clients, from the send
+// of the request on.
+type Client struct {
+	TTFT Summary `json:"ttft_ms"`
+	ITL  Summary `json:"itl_ms"` // not measured without Options.ClientGaps
+	TPOT Summary `json:"tpot_ms"`
+	E2E  Summary `json:"e2e_ms"`
+	// FirstUnknown counts the requests of which it is not known when the first
+	// token came: they have no TTFT, and no TPOT.
+	FirstUnknown int64 `json:"first_token_unknown"`
 }
 
 // Rejections counts the attempts rejected for one reason.

@@ -7,6 +7,7 @@ type cell struct {
 	class                     sim.Class
 	tally                     tally
 	ttft, gaps, tpot, latency distribution // latency is end to end
+	client                    *clientCell  // nil where the client is not measured
 }
 
 // tally counts requests, and the ends of their attempts.
@@ -14,6 +15,7 @@ type tally struct {
 	arrived, retries             int64 // first attempts, and later ones
 	completed, rejected, aborted int64
 	met                          int64 // completed requests that met every stated target
+	unjudged                     int64 // and those of which that is not known
 	oneToken                     int64 // completed requests with a single token
 	tokens                       int64 // of completed requests
 	preemptions                  int64
@@ -116,7 +118,8 @@ func (c *Collector) leave(e *sim.Event) {
 	switch e.Kind {
 	case sim.Finish:
 		c.lastCompletion = e.Time
-		k.complete(e, start, c.options.Gap)
+		k.complete(e, start)
+		c.judge(k, e, start)
 	case sim.Reject:
 		k.tally.reject(Rejections{e.Reason, 1, promptOf(e)})
 	default:
@@ -155,7 +158,7 @@ func (c *Collector) vacate(e *sim.Event) {
 }
 
 // complete takes in the completion of a request that started at start.
-func (k *cell) complete(e *sim.Event, start sim.Time, rule GapRule) {
+func (k *cell) complete(e *sim.Event, start sim.Time) {
 	k.tally.completed++
 	k.tally.tokens += int64(e.Output)
 	first := e.Timeline.FirstToken
@@ -166,8 +169,23 @@ func (k *cell) complete(e *sim.Event, start sim.Time, rule GapRule) {
 	} else {
 		k.tally.oneToken++
 	}
-	if rule.meets(k.class, e, start) {
+}
+
+// judge takes in what the client of a completed request sees, and whether it met
+// its targets.
+func (c *Collector) judge(k *cell, e *sim.Event, start sim.Time) {
+	a := answer{start, e.Timeline.FirstToken, e.Time, e.Output, int64(e.GapsOver)}
+	if k.client != nil {
+		if seen := c.atClient(k, e, a); c.options.Boundary == AtClient {
+			a = seen
+		}
+	}
+	met, known := c.options.Gap.meets(k.class, a)
+	if met && known {
 		k.tally.met++
+	}
+	if !known {
+		k.tally.unjudged++
 	}
 }
 
@@ -194,6 +212,7 @@ func (t *tally) add(o tally) {
 	t.abortedOutput += o.abortedOutput
 	t.door.add(o.door)
 	t.met += o.met
+	t.unjudged += o.unjudged
 	t.oneToken += o.oneToken
 	t.tokens += o.tokens
 	t.preemptions += o.preemptions

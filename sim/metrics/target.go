@@ -34,26 +34,62 @@ func (r GapRule) String() string {
 	return fmt.Sprintf("rule(%d)", uint8(r))
 }
 
-// meets reports whether a finished request that started at start met every
-// stated target of its class.
-func (r GapRule) meets(k sim.Class, e *sim.Event, start sim.Time) bool {
-	first := e.Timeline.FirstToken
-	if k.TTFT > 0 && first.Sub(start) > k.TTFT {
-		return false
+// Boundary is where targets are judged.
+type Boundary uint8
+
+const (
+	// AtEngine judges from the arrival at the front door to tokens as they are
+	// sampled.
+	AtEngine Boundary = iota
+	// AtClient judges from the send to tokens as they reach the client.
+	AtClient
+)
+
+// String returns the name that reports use.
+func (b Boundary) String() string {
+	switch b {
+	case AtEngine:
+		return "engine"
+	case AtClient:
+		return "client"
 	}
-	n := int64(e.Output) - 1
+	return fmt.Sprintf("boundary(%d)", uint8(b))
+}
+
+// answer is what targets are judged by: a finished request as it is seen at one
+// boundary.
+type answer struct {
+	start, first, last sim.Time // first is NoTime where it is not known
+	output             int
+	gapsOver           int64 // gaps over the target, -1 where that is not known
+}
+
+// meets reports whether an answer met every stated target of its class, and
+// whether enough is known to say so.
+func (r GapRule) meets(k sim.Class, a answer) (met, known bool) {
+	switch {
+	case k.TTFT == 0:
+	case a.first == sim.NoTime:
+		return false, false
+	case a.first.Sub(a.start) > k.TTFT:
+		return false, true
+	}
+	n := int64(a.output) - 1
 	if k.Gap == 0 || n < 1 {
-		return true
+		return true, true
 	}
-	switch over := int64(e.GapsOver); r {
-	case GapMean:
+	if r == GapMean {
+		if a.first == sim.NoTime {
+			return false, false
+		}
 		// Rounded up, so that a mean a fraction of a nanosecond over misses.
-		return (e.Time.Sub(first)+time.Duration(n-1))/time.Duration(n) <= k.Gap
-	case GapMax:
-		return over == 0
-	default:
-		return over <= n-(95*n+99)/100
+		return (a.last.Sub(a.first)+time.Duration(n-1))/time.Duration(n) <= k.Gap, true
 	}
+	allowed := int64(0)
+	if r == GapP95 {
+		allowed = n - (95*n+99)/100
+	}
+	return a.gapsOver <= allowed, a.gapsOver >= 0
 }
 
 // stated reports whether the class has a target.

@@ -23,7 +23,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		r.Steps, r.Tokens, r.Preemptions, r.WindowFromS, r.WindowToS, r.SimulatedS)
 
 	writeLatencies(&b, &r.Cell, fmt.Sprintf("ms, %s percentiles, %s", r.Percentiles, r.Mode))
-	writeRates(&b, &r.Cell, r.GapRule)
+	writeRates(&b, &r.Cell, r.rule())
 	writeLoad(&b, &r.Load)
 	fmt.Fprintf(&b, "\nLittle's law: L %v, λ %v/s, W %v s, residual %v\n",
 		r.Little.L, r.Little.Lambda, r.Little.W, r.Little.Residual)
@@ -42,7 +42,7 @@ func (r *Report) WriteText(w io.Writer) error {
 			}
 			writeLost(&b, k)
 			writeLatencies(&b, k, "ms")
-			writeRates(&b, k, r.GapRule)
+			writeRates(&b, k, r.rule())
 		}
 	}
 	b.WriteString("\n" + Definitions)
@@ -52,8 +52,19 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Deferred > 0 {
 		b.WriteString(DeferralDefinitions)
 	}
+	if r.Client != nil {
+		b.WriteString(ClientDefinitions)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// rule says how targets are judged.
+func (r *Report) rule() string {
+	if r.Boundary == AtClient.String() {
+		return r.GapRule + ",\n  all targets at the client"
+	}
+	return r.GapRule
 }
 
 // retried reports whether a client tried again.
@@ -77,23 +88,29 @@ func writeLost(b *strings.Builder, k *Cell) {
 }
 
 func writeLatencies(b *strings.Builder, k *Cell, title string) {
+	writeSummaries(b, title, &k.TTFT, &k.ITL, &k.TPOT, &k.E2E)
+	if c := k.Client; c != nil {
+		writeSummaries(b, "at the client, ms", &c.TTFT, &c.ITL, &c.TPOT, &c.E2E)
+		if c.FirstUnknown > 0 {
+			fmt.Fprintf(b, "%d with a first token at an unknown instant\n", c.FirstUnknown)
+		}
+	}
+	if k.OneToken > 0 {
+		fmt.Fprintf(b, "%d completed with one token and have no TPOT\n", k.OneToken)
+	}
+}
+
+func writeSummaries(b *strings.Builder, title string, summaries ...*Summary) {
 	fmt.Fprintf(b, "\n%s\n%-5s%9s%11s%11s%11s%11s%11s%11s\n", title, "", "n", "mean", "p50", "p90", "p95", "p99", "max")
-	for _, row := range []struct {
-		name string
-		s    *Summary
-	}{{"TTFT", &k.TTFT}, {"ITL", &k.ITL}, {"TPOT", &k.TPOT}, {"E2E", &k.E2E}} {
-		s := row.s
+	for i, s := range summaries {
 		flag := func(p string, v Number) string {
 			if slices.Contains(s.Few, p) {
 				return v.String() + "*"
 			}
 			return v.String()
 		}
-		fmt.Fprintf(b, "%-5s%9d%11v%11s%11s%11s%11s%11v\n", row.name, s.N, s.Mean,
+		fmt.Fprintf(b, "%-5s%9d%11v%11s%11s%11s%11s%11v\n", [...]string{"TTFT", "ITL", "TPOT", "E2E"}[i], s.N, s.Mean,
 			flag("p50", s.P50), flag("p90", s.P90), flag("p95", s.P95), flag("p99", s.P99), s.Max)
-	}
-	if k.OneToken > 0 {
-		fmt.Fprintf(b, "%d completed with one token and have no TPOT\n", k.OneToken)
 	}
 }
 

@@ -60,11 +60,13 @@ func Serve(cfg sim.Config, requests []sim.Request) ([]Account, error) {
 // Serve drives the replica until every request has ended, and returns an account
 // for each. Requests come in order of arrival, and have an Output. One that
 // arrives during a step is submitted at its end; impatience is ignored. It is an
-// error if no request gets anywhere in many passes.
+// error if no request gets anywhere in many passes. The engine checks itself, as with
+// sim.Config.Check.
 func (h Hand) Serve(requests []sim.Request) ([]Account, error) {
 	s := &server{hand: h, accounts: make([]Account, len(requests)), bySerial: make(map[int64]*Account)}
 	cfg := h.Config
 	cfg.Observers = append([]sim.Observer{s}, cfg.Observers...)
+	cfg.Check = true
 	var err error
 	if s.st, err = sim.NewStepper(cfg); err != nil {
 		return nil, err

@@ -14,8 +14,8 @@ type buffered struct {
 // bufferBytes is how much is collected before it is written.
 const bufferBytes = 1 << 16
 
-// spill writes to w once enough is collected.
-func (b *buffered) spill(w io.Writer) {
+// drain writes to w once enough is collected.
+func (b *buffered) drain(w io.Writer) {
 	if len(b.buf) >= bufferBytes {
 		b.flush(w)
 	}
@@ -24,7 +24,7 @@ func (b *buffered) spill(w io.Writer) {
 // endLine ends a line of a file of lines.
 func (b *buffered) endLine(w io.Writer) {
 	b.buf = append(b.buf, '\n')
-	b.spill(w)
+	b.drain(w)
 }
 
 // flush writes all that is collected, unless there was a fault before.

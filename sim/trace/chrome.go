@@ -110,7 +110,7 @@ func (c *Chrome) Observe(e sim.Event) {
 	default:
 		c.request(&e)
 	}
-	c.spill(c.W)
+	c.drain(c.W)
 }
 
 // request follows one request.
@@ -314,7 +314,7 @@ func (c *Chrome) WriteEntry(e Entry) error {
 	}
 	span('e', "request", e.LastTokenClient)
 	c.closeEvent()
-	c.spill(c.W)
+	c.drain(c.W)
 	return c.err
 }
 

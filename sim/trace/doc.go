@@ -10,16 +10,22 @@
 //	                      ▲                                   Reader ──► Entry
 //	          Break ──────┘ clocks, spans and records at fault
 //
-//	sim.Run ──events──► Chrome ──► trace events for Perfetto and chrome://tracing
-//	        ──events──► OTLP   ──► spans for OpenTelemetry ──► OTLPReader ──► Entry
+//	sim.Run ──events──► Chrome ───────► trace events for Perfetto and chrome://tracing
+//	            ├─────► OTLP ─────────► spans for OpenTelemetry ──► OTLPReader ──► Entry
+//	            ├─────► BenchWriter ──► vLLM's result JSON ──► BenchReader ──► Bench ──► Entry
+//	            └─────► CSV ──────────► tables of requests and steps
 //
 // Read record.go first, then phase.go for the decomposition of a record,
 // details.go for what a line may hold beside it, event.go for how a request of a
-// run becomes a line, writer.go and reader.go. fault.go breaks traces on purpose;
+// run becomes a line, writer.go and reader.go. label.go holds ground truth,
+// ledger.go the names of a ledger's parts. fault.go breaks traces on purpose;
 // clockfault.go and recordfault.go hold the faults. object.go and decimal.go are
-// the strict JSON that the reader is made of. chrome.go writes whole runs, with
-// what replicas do, for viewers; its tracks are in chromereplica.go. otlp.go
-// writes requests as spans, otlpreader.go reads them. label.go holds ground truth.
+// the strict JSON that the reader is made of, stream.go is strict JSON of any size.
+//
+// chrome.go writes whole runs, with what replicas do, for viewers; its tracks are
+// in chromereplica.go. otlp.go writes requests as spans, otlpreader.go reads them.
+// benchjson.go and benchreader.go are the results of vLLM's benchmark,
+// benchfigures.go what they say of latencies. csv.go has the columns of the tables.
 //
 // # The file
 //

@@ -111,8 +111,13 @@ type truth struct {
 func TestLinesAreTheTruth(t *testing.T) {
 	var lines, behind, waited int
 	for seed := range uint64(96) {
-		s := simtest.Scenario{Seed: seed}
-		cfg := s.Config(func() sim.Scheduler { return scheduler.ChunkedPrefill{} })
+		s := simtest.Scenario{Seed: seed, Deployments: seed%2 == 1}
+		cfg := s.Config(func() sim.Scheduler {
+			if s.Deployments {
+				return &simtest.Chaos{Seed: seed}
+			}
+			return scheduler.ChunkedPrefill{}
+		})
 		var requests iter.Seq2[sim.Request, error]
 		requests, cfg.FollowUp = withPaths(seed, s.Requests(), cfg.FollowUp)
 		var file, plain bytes.Buffer

@@ -3,6 +3,7 @@
 package trace_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"testing"
@@ -88,4 +89,34 @@ func BenchmarkOTLP(b *testing.B) {
 
 func BenchmarkLabelWriter(b *testing.B) {
 	benchmarkExport(b, func(w io.Writer, _ sim.Config) exporter { return &trace.LabelWriter{W: w} })
+}
+
+func BenchmarkBenchWriter(b *testing.B) {
+	benchmarkExport(b, func(w io.Writer, _ sim.Config) exporter { return &trace.BenchWriter{W: w, Detailed: true} })
+}
+
+func BenchmarkBenchReader(b *testing.B) {
+	var file bytes.Buffer
+	w := &trace.BenchWriter{W: &file, Detailed: true}
+	cfg, load := busyRun(5000)
+	cfg.Observers = []sim.Observer{w}
+	if _, err := sim.Run(context.Background(), cfg, load); err != nil {
+		b.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(file.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, err := range (trace.BenchReader{In: bytes.NewReader(file.Bytes()), Name: "file"}).Results() {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func BenchmarkCSV(b *testing.B) {
+	benchmarkExport(b, func(w io.Writer, cfg sim.Config) exporter { return &trace.CSV{Requests: w, Steps: w, Config: cfg} })
 }

@@ -334,7 +334,7 @@ func (o *OTLP) write(r *otlpRequest, serial int64) error {
 	if o.onLine >= o.PerLine {
 		o.endRequests()
 	} else {
-		o.spill(o.W)
+		o.drain(o.W)
 	}
 	return nil
 }
