@@ -96,7 +96,7 @@ func TestCollectorAgrees(t *testing.T) {
 		byID[e.RequestID] = e
 	}
 	completed := 0
-	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
 		traces, err := new(ptrace.JSONUnmarshaler).UnmarshalTraces([]byte(line))
 		if err != nil {
 			t.Fatal(err)
@@ -178,7 +178,7 @@ func TestFaults(t *testing.T) {
 func TestIDs(t *testing.T) {
 	ids := func(perLine int) (list []string) {
 		text, _ := export(t, perLine)
-		for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
 			traces, err := new(ptrace.JSONUnmarshaler).UnmarshalTraces([]byte(line))
 			if err != nil {
 				t.Fatal(err)

@@ -227,6 +227,10 @@ func TestDominant(t *testing.T) {
 	if ttft, e2e := r.Dominant(); ttft != trace.Prefill || e2e != trace.Prefill {
 		t.Errorf("tie: %v, %v", ttft, e2e)
 	}
+	r.PrefillStart = ms(50) // queue and prefill take 35 ms each
+	if ttft, _ := r.Dominant(); ttft != trace.Queue {
+		t.Errorf("tie before the first token: %v", ttft)
+	}
 	r.PrefillEnd = trace.Unknown // as do prefill and first_decode
 	if ttft, e2e := r.Dominant(); ttft != trace.Queue || e2e != trace.Stream {
 		t.Errorf("partial: %v, %v", ttft, e2e)

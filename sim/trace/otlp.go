@@ -369,10 +369,7 @@ func (o *OTLP) bounds(r *otlpRequest) (start, end sim.Time, err error) {
 	if r.ClientSend != Unknown {
 		start = r.ClientSend
 	}
-	switch {
-	case r.failed != 0:
-		end = r.end
-	case r.LastTokenClient != Unknown:
+	if r.LastTokenClient != Unknown {
 		end = r.LastTokenClient
 	}
 	return start, end, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -209,6 +210,7 @@ func TestOTLPOfARun(t *testing.T) {
 		o := &trace.OTLP{W: &b, Run: seed, PerLine: int(seed % 3), Tokens: true}
 		var want []trace.Entry
 		reasons := map[string]int{}
+		server := map[string]time.Duration{} // end-to-end there
 		events := 0
 		observe(t, seed, func(sim.Config) sim.Observer {
 			return sim.ObserverFunc(func(e sim.Event) {
@@ -226,6 +228,7 @@ func TestOTLPOfARun(t *testing.T) {
 						break
 					}
 					want = append(want, trace.EntryFromEvent(e))
+					server[strconv.FormatInt(e.Serial, 10)] = e.Time.Sub(e.Timeline.Queued)
 				}
 				o.Observe(e)
 			})
@@ -242,6 +245,7 @@ func TestOTLPOfARun(t *testing.T) {
 		ended := map[string]int64{}
 		for _, s := range spansOf(t, b.String()) {
 			if s.ParentSpanID == "" {
+				id := ""
 				parents[s.TraceID] = s
 				ended[s.TraceID] = s.StartTimeUnixNano
 				for _, e := range s.Events {
@@ -250,6 +254,17 @@ func TestOTLPOfARun(t *testing.T) {
 					}
 					if e.TimeUnixNano < s.StartTimeUnixNano || e.TimeUnixNano > s.EndTimeUnixNano {
 						t.Errorf("seed %d: event %s is not inside %s", seed, e.Name, s.SpanID)
+					}
+				}
+				for _, a := range s.Attributes {
+					switch a.Key {
+					case "gen_ai.request.id":
+						id = a.Value["stringValue"].(string)
+					case "gen_ai.latency.e2e":
+						if got := a.Value["doubleValue"].(float64); time.Duration(math.Round(got*1e9)) != server[id] {
+							t.Errorf("seed %d: request %s took %v s at the server, want %v", seed, id, got, server[id])
+						}
+						delete(server, id)
 					}
 				}
 				if s.Status.Code == 2 {
@@ -265,6 +280,9 @@ func TestOTLPOfARun(t *testing.T) {
 				t.Errorf("seed %d: %s starts at %d, the phase before ends at %d", seed, s.Name, s.StartTimeUnixNano, ended[s.TraceID])
 			}
 			ended[s.TraceID] = s.EndTimeUnixNano
+		}
+		if len(server) > 0 {
+			t.Errorf("seed %d: no time at the server for %v", seed, server)
 		}
 		for id, p := range parents {
 			if ended[id] != p.EndTimeUnixNano {
@@ -322,6 +340,7 @@ func TestOTLPReaderFaults(t *testing.T) {
 		{"backwards", `"endTimeUnixNano":"1700000000180000000"`, `"endTimeUnixNano":"1699999999999999999"`, "span " + parentOfR + "1 ends 1 ns before it starts"},
 		{"outside", `"startTimeUnixNano":"1700000000000000000"`, `"startTimeUnixNano":"1700000000000000001"`, "span " + parentOfR + "2 is not inside its parent"},
 		{"longer", `"startTimeUnixNano":"1700000000000000000"`, `"startTimeUnixNano":"1699999999999999999"`, `request "r": its parent span ` + parentOfR + "1 is not as long as its phases"},
+		{"longer behind", `"endTimeUnixNano":"1700000000180000000"`, `"endTimeUnixNano":"1700000000180000001"`, `request "r": its parent span ` + parentOfR + "1 is not as long as its phases"},
 		{"gap", `"endTimeUnixNano":"1700000000010000000"`, `"endTimeUnixNano":"1700000000009999999"`, "span " + parentOfR + "3: gateway_arrival is 1 ns away from where another span or event has it"},
 		{"missing phase", `"name":"queue"`, `"name":"line"`, ""},
 		{"missing phases", `"name":"stream"`, `"name":"rest"`, `request "r": missing fields: last_token_client_ms`},
@@ -429,8 +448,8 @@ func TestOTLPLabels(t *testing.T) {
 	var got []string
 	for _, s := range spansOf(t, b.String()) {
 		for _, a := range s.Attributes {
-			if strings.HasPrefix(a.Key, "servesim.label.") {
-				got = append(got, fmt.Sprint(strings.TrimPrefix(a.Key, "servesim.label."), " ", a.Value))
+			if after, ok := strings.CutPrefix(a.Key, "servesim.label."); ok {
+				got = append(got, fmt.Sprint(after, " ", a.Value))
 			}
 		}
 	}

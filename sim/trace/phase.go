@@ -63,7 +63,7 @@ func (r *Record) Decompose() Decomposition {
 // the last one, of those that are measured. Ties go to the first in order.
 func (r *Record) Dominant() (ttft, e2e Phase) {
 	d := r.Decompose()
-	for p := NetworkIn; p < Stream; p++ {
+	for p := range Stream {
 		if d.Phases[p] > d.Phases[ttft] {
 			ttft = p
 		}
