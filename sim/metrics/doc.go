@@ -7,7 +7,8 @@
 //	                     ├ steps: gaps between tokens, batch, KV blocks
 //	                     └ levels: door, queue, running, in the system, over time
 //	            ├► Utilisation: MFU and MBU of steps and of the run
-//	            └► Observation: the rate of steps at fixed concurrency, raw
+//	            ├► Observation: the rate of steps at fixed concurrency, raw
+//	            └► Prometheus: text under vLLM's names
 //
 // Read collector.go first, then request.go, client.go, door.go and step.go for
 // the events, report.go for what comes out, and definitions.go for what each figure means;
