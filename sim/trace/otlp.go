@@ -513,7 +513,7 @@ func (o *OTLP) events(r *otlpRequest) {
 	for i, t := range times {
 		inChild := i > 0 && *times[i-1] != Unknown || i < NumPhases && *times[i+1] != Unknown
 		if *t != Unknown && !inChild {
-			o.event(instantNames[i], *t)
+			o.event(instantName(i), *t)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -22,13 +23,8 @@ var (
 	otlpTokens    = [...]string{"servesim.server_tokens_ns", "servesim.client_tokens_ns"}
 )
 
-// instantNames are those of fieldNames, without the unit.
-var instantNames = func() (names [instants]string) {
-	for i := range names {
-		names[i] = fieldNames[firstOf+i][:len(fieldNames[firstOf+i])-len("_ms")]
-	}
-	return names
-}()
+// instantName is that of an instant of Record, without the unit.
+func instantName(i int) string { return strings.TrimSuffix(fieldNames[firstOf+i], "_ms") }
 
 // otlpNext separates items of a list.
 func otlpNext(dst []byte) []byte {
@@ -39,8 +35,10 @@ func otlpNext(dst []byte) []byte {
 }
 
 // otlpKey begins an attribute, up to its value.
-func otlpKey(dst []byte, key string) []byte {
-	dst = append(append(otlpNext(dst), `{"key":"`...), key...)
+func otlpKey(dst []byte, key string) []byte { return otlpKeyOf(dst, "", key) }
+
+func otlpKeyOf(dst []byte, space, key string) []byte {
+	dst = append(append(append(otlpNext(dst), `{"key":"`...), space...), key...)
 	return append(dst, `","value":{`...)
 }
 
@@ -78,16 +76,9 @@ func otlpLabel(dst []byte, l *Label) []byte {
 	dst = otlpString(dst, "servesim.label.e2e_phase", l.E2EPhase.String())
 	for i, part := range ledgerParts(&l.Ledger) {
 		if *part != 0 {
-			dst = otlpInt(dst, ledgerKeys[i], int64(*part))
+			dst = otlpKeyOf(dst, "servesim.label.ledger_ns.", ledgerNames[i])
+			dst = append(strconv.AppendInt(append(dst, `"intValue":"`...), int64(*part), 10), `"}}`...)
 		}
 	}
 	return dst
 }
-
-// ledgerKeys are the names of the parts of a ledger as attributes.
-var ledgerKeys = func() (keys [len(ledgerNames)]string) {
-	for i, name := range ledgerNames {
-		keys[i] = "servesim.label.ledger_ns." + name
-	}
-	return keys
-}()

@@ -356,7 +356,7 @@ func (l *otlpLine) parent(t *otlpTrace, v [][]byte) error {
 		if err != nil {
 			return err
 		}
-		i := slices.Index(instantNames[:], name)
+		i := slices.Index(fieldNames[firstOf:], name+"_ms")
 		if i < 0 {
 			return nil
 		}
@@ -425,7 +425,7 @@ func (t *otlpTrace) phase(p int, start, end sim.Time) error {
 func (t *otlpTrace) known(i int, at sim.Time) error {
 	known := t.e.instants()[i]
 	if *known != Unknown && *known != at {
-		return fmt.Errorf("%s is %d ns away from where another span or event has it", instantNames[i], at-*known)
+		return fmt.Errorf("%s is %d ns away from where another span or event has it", instantName(i), at-*known)
 	}
 	*known = at
 	return nil
