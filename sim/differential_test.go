@@ -137,7 +137,7 @@ func TestEngineEqualsReference(t *testing.T) {
 	for kind := range kinds {
 		t.Run([]string{"chaos", "continuous", "orca", "chunked", "batch"}[kind], func(t *testing.T) {
 			t.Parallel()
-			for seed := range scenarios(t, 200) {
+			for seed := range scenarios(t, 120) {
 				scenario{seed: seed, kind: kind}.compare(t)
 			}
 		})
