@@ -29,9 +29,9 @@ func (d After) Draw(*rand.Rand) time.Duration { return time.Duration(d) }
 // LogNormalDelay is Median·exp(Sigma·z), at most Max. Turn gaps of the RAGPulse
 // recording have a median of 56 s and Sigma 1.53.
 type LogNormalDelay struct {
-	Median time.Duration
-	Sigma  float64
-	Max    time.Duration // 0 means a thousand hours
+	Median time.Duration `doc:"median_s"`
+	Sigma  float64       `doc:"sigma"`
+	Max    time.Duration `doc:"max_s,opt"` // 0 means a thousand hours
 }
 
 // longestDelay is what the engine takes.

@@ -23,6 +23,8 @@
 //	                                   ├──► DescribeSharing: what prompts have in common
 //	                                   └──► FitMMPP FitLogNormalMixture FitMixture ──► CompareLengths
 //
+//	a JSON file ──► ReadDocument ──► Document ──► DocumentRun: any of the above ──► sim.Run
+//
 // Everything is a literal struct and is checked when it is used: an invalid
 // field is the first, and only, error of the iterator. Nothing is generated
 // ahead of its use, and memory does not grow with the number of requests,
@@ -43,7 +45,10 @@
 // joint.go, sharing.go; gate.go and audit.go (was the load the one asked for);
 // acceptance.go and acceptancecurve.go (which draft tokens are right); retry.go
 // and followups.go (clients that try again); sessions.go (conversations, closed
-// loops), workflow.go (graphs of calls and tools), delay.go (times between).
+// loops), workflow.go (graphs of calls and tools), delay.go (times between);
+// document.go (a workload written down), documentkinds.go (what it can say),
+// documentrun.go, documentrecorded.go (what it takes from recordings),
+// documentvalue.go and documentnode.go (JSON, strictly).
 //
 // # Load generators
 //
