@@ -46,8 +46,9 @@ import (
 // The same document gives the same requests, byte for byte. A source draws from
 // streams keyed by Seed and its name, a class by its own name: sources and
 // classes can be added, dropped and reordered without a change to the requests
-// of the others, but for their numbers (ID, Class, Origin.Source), and for
-// requests that a class wins from others. Sources that are added behind the
+// of the others, their prefixes, paths and retries among them, but for their
+// numbers (ID, Class, Origin.Source), and for requests that a class wins from
+// others. Sources that are added behind the
 // others change no numbers either.
 type Document struct {
 	// Version is that of the format: 1, or 0 for the latest.
@@ -57,6 +58,9 @@ type Document struct {
 	// Seed determines everything that is drawn.
 	Seed    uint64   `doc:"seed"`
 	Sources []Source `doc:"sources"`
+	// Gateway stands before the engine for all sources; nil means none. Its Seed
+	// is the document's.
+	Gateway *GatewayQueue `doc:"gateway,opt"`
 
 	place *documentPlace
 }
@@ -68,7 +72,8 @@ const documentVersion = 1
 type Source struct {
 	Name string `doc:"name,opt"` // unique
 	// Seed replaces the one that the document's seed and Name give: with the
-	// seed of a [Workload] the requests are those of the Workload.
+	// seed of a [Workload] the requests are those of the Workload. Name still
+	// salts prefixes, so that only texts of a name are common to sources.
 	Seed *uint64 `doc:"seed,opt"`
 	// Class is the class of all requests, unless they are a [Workload], whose
 	// shares have classes.
@@ -79,6 +84,10 @@ type Source struct {
 	// for answers.
 	Speed float64 `doc:"speed,opt"`
 	First int     `doc:"first,opt"`
+	// ClientSide says where the clients are, by the classes of this source; nil
+	// means beside the engine. Its Seed is the source's. A client_path of
+	// Requests goes before it.
+	ClientSide *ClientSide `doc:"client_side,opt"`
 	// Retry says when its clients try again; nil means never.
 	Retry *ClientRetry `doc:"retry,opt"`
 }
@@ -124,6 +133,14 @@ func (s Source) Validate() error {
 			return err
 		}
 	}
+	if c := s.ClientSide; c != nil {
+		if err := validate("Source.ClientSide", *c); err != nil {
+			return err
+		}
+		if n, classes := len(c.Classes), len(s.classes()); n != 1 && n != classes {
+			return fmt.Errorf("%s has %d Classes, want 1 or those of the source, %d", "Source.ClientSide", n, classes)
+		}
+	}
 	if s.Speed != 0 {
 		if err := checkPositive("Source.Speed", s.Speed); err != nil {
 			return err
@@ -137,7 +154,7 @@ func (s Source) Validate() error {
 		return fmt.Errorf("%s %v and Gap %v, want at least 0", "Source.Class has TTFT", s.Class.TTFT, s.Class.Gap)
 	case s.First < 0:
 		return fmt.Errorf("%s is %d, want at least 0", "Source.First", s.First)
-	case s.reacts() && (s.Speed != 0 || s.First != 0):
+	case reacts(s.Requests) && (s.Speed != 0 || s.First != 0):
 		return fmt.Errorf("%s is %v and First %d, but clients that wait for answers have no schedule", "Source.Speed", s.Speed, s.First)
 	case open && w.Seed != 0:
 		return errors.New("Source.Requests has a Seed, which belongs to the source")
@@ -145,10 +162,10 @@ func (s Source) Validate() error {
 	return nil
 }
 
-// reacts reports that requests follow from the answers to others, retries apart.
-func (s Source) reacts() bool {
-	switch s.Requests.(type) {
-	case Sessions, Clients, Workflow:
+// reacts reports that requests follow from the answers to others.
+func reacts(r Requester) bool {
+	switch r.(type) {
+	case Sessions, Clients, Workflow, TraceLabReplay:
 		return true
 	}
 	return false
@@ -184,6 +201,9 @@ func (d Document) Validate() error {
 			return fmt.Errorf("%s[%d]: %w", "Document.Sources", i, err)
 		}
 	}
+	if d.Gateway != nil {
+		return validate("Document.Gateway", d.Gateway)
+	}
 	return nil
 }
 
@@ -198,10 +218,11 @@ func (d Document) Classes() []sim.Class {
 }
 
 // Feedback reports that requests follow from the answers to others, or from
-// none: a run needs [Document.Begin] and its FollowUp.
+// none: a run needs [Document.Begin] and its FollowUp. A Gateway needs its
+// Admission.
 func (d Document) Feedback() bool {
 	for _, s := range d.Sources {
-		if s.reacts() || s.Retry != nil {
+		if reacts(s.Requests) || s.Retry != nil {
 			return true
 		}
 	}

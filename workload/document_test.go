@@ -185,7 +185,6 @@ func TestDocumentSourcesAreApart(t *testing.T) {
 				least = min(least, q.Class)
 				q.ID &= 1<<48 - 1
 				q.Origin.Source = 0
-				q.Prefix = nil // names the source
 				out = append(out, q)
 			}
 		}
@@ -322,7 +321,11 @@ func TestDocumentFollowUp(t *testing.T) {
 	if next := append(ends(0, sim.Reject), ends(0, sim.Finish)...); next != nil {
 		t.Errorf("those who never try again send %+v", next)
 	}
-	want := workload.Retry{Seed: 4, Attempts: 2, Backoff: 100 * time.Millisecond, Jitter: 0.5}.FollowUp(sim.Completion{Kind: sim.Reject, Reason: "queue_full", Request: first[1], End: end})
+	// The jitter is that of the request without its source.
+	own := first[1]
+	own.ID -= 1 << 48
+	want := workload.Retry{Seed: 4, Attempts: 2, Backoff: 100 * time.Millisecond, Jitter: 0.5}.FollowUp(sim.Completion{Kind: sim.Reject, Reason: "queue_full", Request: own, End: end})
+	want[0].ID = first[1].ID
 	if diff := cmp.Diff(want, ends(1, sim.Reject)); diff != "" || len(want) != 1 {
 		t.Errorf("a retry (-want +got):\n%s", diff)
 	}
@@ -410,6 +413,13 @@ const recordings = `{
     {"name": "ragpulse", "requests": {"kind": "ragpulse", "path": "data/rag_0_trace.jsonl", "block_tokens": 32, "spread_s": 1, "sort": true, "skip_malformed": true}},
     {"name": "ragpulse bare", "requests": {"kind": "ragpulse", "path": "data/rag_0_trace.jsonl", "no_prefix": true}},
     {"name": "tracelab", "requests": {"kind": "tracelab_open_loop", "path": "data/tracelab.csv", "block_tokens": 32, "sort": true, "assume_ttft_ms": 500, "assume_itl_ms": 20.5}},
+    {"name": "tracelab closed loop", "class": {"name": "agents"}, "requests": {"kind": "tracelab", "path": "data/tracelab.csv", "block_tokens": 32, "sort": true,
+      "client_path": {"network_in_ms": 20}, "patience": {"total_ms": 60000}}},
+    {"name": "servegen", "first": 20, "requests": {"kind": "open",
+      "arrivals": {"kind": "servegen_recorded", "path": "data/servegen", "client": "chunk-1", "width_s": 300},
+      "mix": [{"lengths": {"kind": "servegen_recorded", "path": "data/servegen", "client": "chunk-1", "window_start_s": 600, "prompt_field": "input_tokens", "output_field": "reason_tokens"}}]}},
+    {"name": "servegen all", "first": 20, "requests": {"kind": "open", "arrivals": {"kind": "servegen_recorded", "path": "data/servegen"},
+      "mix": [{"lengths": {"kind": "servegen_recorded", "path": "data/servegen", "client": "chunk-1"}}]}},
     {"name": "lengths", "requests": {"kind": "length_file", "path": "data/lengths.csv", "prompt_column": "p", "output_column": "o", "time_column": "t", "unit_ms": 1000, "sort": true, "skip_malformed": true}},
     {"name": "trace", "requests": {"kind": "trace", "path": "data/trace.jsonl"}},
     {"name": "fitted", "first": 50, "requests": {"kind": "open",
@@ -422,7 +432,7 @@ const recordings = `{
 func writeRecordings(t testing.TB) string {
 	t.Helper()
 	folder := t.TempDir()
-	if err := os.Mkdir(filepath.Join(folder, "data"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(folder, "data", "servegen"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	files := map[string]string{
@@ -432,9 +442,12 @@ func writeRecordings(t testing.TB) string {
 		"data/mooncake.jsonl": `{"timestamp": 0, "input_length": 600, "output_length": 52, "hash_ids": [46, 47], "type": "text"}` + "\n",
 		"data/rag_0_trace.jsonl": `{"timestamp": "3", "input_length": 70, "output_length": 5, "hash_ids": {"sys_prompt": [1], "passages_ids": [], "history": [], "web_search": [], "user_input": [1]}, "session_id": "a"}` +
 			"\n",
-		"data/tracelab.csv": "id,arrival_time,round_idx,prefix_len,input_len,output_len,tool_wait_after_ms\na,1,0,0,64,10,500\na,1,1,74,16,10,0\n",
-		"data/lengths.csv":  "t,p,o\n0,10,20\n1.5,30,40\n",
-		"data/trace.jsonl":  `{"request_id":"b","prompt_tokens":2,"output_tokens":3,"client_send_ms":-4,"gateway_arrival_ms":-4,"queue_enter_ms":0,"prefill_start_ms":1,"prefill_end_ms":2,"first_token_server_ms":3,"first_token_client_ms":4,"last_token_client_ms":5}` + "\n",
+		"data/tracelab.csv":                  "id,arrival_time,round_idx,prefix_len,input_len,output_len,tool_wait_after_ms\na,1,0,0,64,10,500\na,1,1,74,16,10,0\n",
+		"data/servegen/chunk-1-trace.csv":    "0,0.1,1,Gamma,1,10\n600,0.2,1,Gamma,1,5\n",
+		"data/servegen/chunk-2-trace.csv":    "0,0.05,1,Weibull,1,20\n",
+		"data/servegen/chunk-1-dataset.json": `{"0": {"input_tokens": "{45: 1}", "output_tokens": "{7: 1}"}, "600": {"input_tokens": "{46: 1}", "reason_tokens": "{8: 1}"}}`,
+		"data/lengths.csv":                   "t,p,o\n0,10,20\n1.5,30,40\n",
+		"data/trace.jsonl":                   `{"request_id":"b","prompt_tokens":2,"output_tokens":3,"client_send_ms":-4,"gateway_arrival_ms":-4,"queue_enter_ms":0,"prefill_start_ms":1,"prefill_end_ms":2,"first_token_server_ms":3,"first_token_client_ms":4,"last_token_client_ms":5}` + "\n",
 	}
 	for _, side := range []struct{ file, id string }{
 		{"1_sys_prompt", "sys_prompt_id"}, {"2_passages", "passage_id"}, {"3_history", "history_id"}, {"5_web_search", "web_search_id"}, {"4_user_input", "user_input_id"},
@@ -467,12 +480,15 @@ func TestDocumentRecordings(t *testing.T) {
 		if name == "fitted" && q.Prompt != 374 && q.Prompt != 396 {
 			t.Errorf("a drawn prompt has %d tokens", q.Prompt)
 		}
+		if name == "servegen" && (q.Prompt != 46 || q.Output != 8) || name == "servegen all" && (q.Prompt != 45 || q.Output != 7) {
+			t.Errorf("%s: prompt %d, output %d", name, q.Prompt, q.Output)
+		}
 	}
-	want := map[string]int{"azure": 3, "burstgpt": 1, "mooncake": 1, "bare": 1, "ragpulse": 1, "ragpulse bare": 1, "tracelab": 2, "lengths": 2, "trace": 1, "fitted": 50}
+	want := map[string]int{"azure": 3, "burstgpt": 1, "mooncake": 1, "bare": 1, "ragpulse": 1, "ragpulse bare": 1, "tracelab": 2, "tracelab closed loop": 2, "servegen": 20, "servegen all": 20, "lengths": 2, "trace": 1, "fitted": 50}
 	if diff := cmp.Diff(want, n); diff != "" {
 		t.Errorf("requests of the sources (-want +got):\n%s", diff)
 	}
-	for name, blocks := range map[string]int{"mooncake": 2, "bare": 0, "ragpulse": 2, "ragpulse bare": 0, "tracelab": 5} {
+	for name, blocks := range map[string]int{"mooncake": 2, "bare": 0, "ragpulse": 2, "ragpulse bare": 0, "tracelab": 5, "tracelab closed loop": 5} {
 		if prefixes[name] != blocks {
 			t.Errorf("%s has %d blocks, want %d", name, prefixes[name], blocks)
 		}

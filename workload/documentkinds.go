@@ -19,7 +19,10 @@ type documentKind struct {
 	preset func() any
 }
 
-// kindsOf returns the kinds of an interface. Of kinds of one type the first is
+// clientPathType has presets, and so kinds, without being an interface.
+var clientPathType = reflect.TypeFor[ClientPath]()
+
+// kindsOf returns the kinds of an interface, or of a ClientPath. Of kinds of one type the first is
 // written.
 func kindsOf(t reflect.Type) []documentKind {
 	switch t {
@@ -35,6 +38,8 @@ func kindsOf(t reflect.Type) []documentKind {
 		return delayKinds
 	case reflect.TypeFor[Preamble]():
 		return preambleKinds
+	case clientPathType:
+		return pathKinds
 	case reflect.TypeFor[Requester]():
 		return requesterKinds
 	}
@@ -55,6 +60,7 @@ var (
 		{name: "qwen_bailian", value: QwenBailian("")},
 		{name: "vllm_timed_trace", value: VLLMTimedTrace("")},
 		{name: "ragpulse", value: RAGPulse{}},
+		{name: "tracelab", value: TraceLabReplay{}},
 		{name: "tracelab_open_loop", value: TraceLabOpenLoop{}},
 		{name: "length_file", value: LengthCSV{}},
 		{name: "trace", value: TraceFile{}},
@@ -85,6 +91,7 @@ var (
 		{name: "vidur_poisson", value: VidurPoisson{}},
 		{name: "guidellm_poisson", value: GuideLLMPoisson{}},
 		{name: "servegen_windows", value: ServeGenWindows{}},
+		{name: "servegen_recorded", value: &ServeGenRecordedArrivals{}},
 	}
 	rateKinds = []documentKind{
 		{name: "diurnal", value: Diurnal{}},
@@ -101,6 +108,7 @@ var (
 		{name: "resample", value: Resample(nil), field: "pairs"},
 		{name: "recorded", value: &RecordedLengths{}},
 		{name: "servegen_lengths", value: ServeGenLengths{}},
+		{name: "servegen_recorded", value: &ServeGenRecordedLengths{}},
 	}
 	lengthKinds = []documentKind{
 		{name: "fixed", value: Fixed(0), field: "tokens"},
@@ -123,6 +131,12 @@ var (
 		{name: "tree", value: Tree{}},
 		{name: "ragpulse_passages", preset: func() any { return RAGPulsePassages() }},
 		{name: "retrieval", value: Retrieval{}},
+	}
+	pathKinds = []documentKind{
+		{name: "parts", value: ClientPath{}},
+		{name: "same_region", preset: func() any { return SameRegion() }},
+		{name: "cross_region", preset: func() any { return CrossRegion() }},
+		{name: "mobile", preset: func() any { return Mobile() }},
 	}
 	// foreignTags are doc tags for types of other packages, by field.
 	foreignTags = map[reflect.Type][]string{

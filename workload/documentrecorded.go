@@ -62,8 +62,7 @@ func (g *ResampledGaps) foundIn(place *documentPlace)    { g.place = place }
 
 // replay returns the requests of a recording.
 func replay(field string, from Requester, place *documentPlace) (iter.Seq2[sim.Request, error], error) {
-	switch from.(type) {
-	case Workload, Sessions, Clients, Workflow:
+	if _, open := from.(Workload); open || reacts(from) {
 		return nil, fmt.Errorf("%s is a %T, want a recording", field, from)
 	}
 	if err := validate(field, from); err != nil {

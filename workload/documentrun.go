@@ -20,11 +20,11 @@ type Requester interface {
 	feed(o opening) (feed, error)
 }
 
-// opening is what a source gives its requests.
+// opening is what a source gives its requests. They know nothing of other
+// sources: they are of Source 0, and their classes are counted from 0.
 type opening struct {
 	seed   uint64
-	source int    // its number
-	class  int    // the first of its classes
+	name   string // of the source, which salts prefixes
 	folder string // of relative paths
 }
 
@@ -49,12 +49,12 @@ func (o opening) open(name string) func() (io.ReadCloser, error) {
 }
 
 func (w Workload) feed(o opening) (feed, error) {
-	w.Seed = o.seed
+	w.Seed, w.part = o.seed, o.name
 	return feed{requests: w.Requests()}, w.Validate()
 }
 
 func (s Sessions) feed(o opening) (feed, error) {
-	s.Seed, s.Source, s.Class = o.seed, o.source, o.class
+	s.Seed, s.Source, s.Class, s.part = o.seed, 0, 0, o.name
 	r, err := s.Begin()
 	if err != nil {
 		return feed{}, err
@@ -63,7 +63,7 @@ func (s Sessions) feed(o opening) (feed, error) {
 }
 
 func (c Clients) feed(o opening) (feed, error) {
-	c.Seed, c.Source, c.Class = o.seed, o.source, o.class
+	c.Seed, c.Source, c.Class, c.part = o.seed, 0, 0, o.name
 	r, err := c.Begin()
 	if err != nil {
 		return feed{}, err
@@ -72,7 +72,7 @@ func (c Clients) feed(o opening) (feed, error) {
 }
 
 func (w Workflow) feed(o opening) (feed, error) {
-	w.Seed, w.Source, w.Class = o.seed, o.source, o.class
+	w.Seed, w.Source, w.Class = o.seed, 0, 0
 	r, err := w.Begin()
 	if err != nil {
 		return feed{}, err
@@ -105,6 +105,16 @@ func (p RAGPulse) feed(o opening) (feed, error) {
 	return feed{requests: p.Requests()}, nil
 }
 
+func (t TraceLabReplay) feed(o opening) (feed, error) {
+	t.Source, t.Class = 0, 0
+	t.Recording.Open = o.open(t.Recording.Path)
+	r, err := t.Begin()
+	if err != nil {
+		return feed{}, err
+	}
+	return feed{r.Requests(), r.FollowUp}, nil
+}
+
 func (t TraceLabOpenLoop) feed(o opening) (feed, error) {
 	t.Open = o.open(t.Path)
 	return feed{requests: t.Requests()}, nil
@@ -119,12 +129,14 @@ func (f TraceFile) feed(o opening) (feed, error) {
 	return feed{requests: f.requests(o.open(f.Path))}, nil
 }
 
-// DocumentRun is the requests of one run of a [Document]: its Requests go to
-// sim.Run and its FollowUp to sim.Config. It is used once.
+// DocumentRun is the requests of one run of a [Document]: its Requests, FollowUp
+// and Admission go to sim.Run and sim.Config. It is used once.
 type DocumentRun struct {
-	feeds []feed
-	class []int // the first of each source
-	used  bool
+	feeds   []feed
+	class   []int // the first of each source
+	sides   []*pathDrawer
+	gateway *GatewayQueue
+	used    bool
 }
 
 // Begin returns the requests of a run.
@@ -133,13 +145,16 @@ func (d Document) Begin() (*DocumentRun, error) {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
 	r := &DocumentRun{}
+	if d.Gateway != nil {
+		r.gateway = &GatewayQueue{Seed: d.Seed, Servers: d.Gateway.Servers, Service: d.Gateway.Service}
+	}
 	class := 0
 	for i, s := range d.Sources {
 		seed := Stream(d.Seed, "part "+s.Name, 0).Uint64() // as that of a part of a Merged
 		if s.Seed != nil {
 			seed = *s.Seed
 		}
-		o := opening{seed: seed, source: i, class: class}
+		o := opening{seed: seed, name: s.Name}
 		if d.place != nil {
 			o.folder = d.place.folder
 		}
@@ -153,14 +168,18 @@ func (d Document) Begin() (*DocumentRun, error) {
 		if s.First != 0 {
 			f.requests = Take(f.requests, s.First)
 		}
+		var side *pathDrawer
+		if s.ClientSide != nil {
+			c := *s.ClientSide
+			c.Seed = seed
+			f.requests, f.followUp = c.Requests(f.requests), c.FollowUp(f.followUp)
+			side = newPathDrawer(c)
+		}
 		if s.Retry != nil {
 			f.followUp = FollowUps(s.Retry.retry(seed).FollowUp, f.followUp)
 		}
-		r.feeds, r.class = append(r.feeds, f), append(r.class, class)
+		r.feeds, r.class, r.sides = append(r.feeds, f), append(r.class, class), append(r.sides, side)
 		class += len(s.classes())
-		if s.reacts() {
-			continue
-		}
 		own := f.requests
 		r.feeds[i].requests = func(yield func(sim.Request, error) bool) {
 			for q, err := range own {
@@ -168,16 +187,30 @@ func (d Document) Begin() (*DocumentRun, error) {
 					fail(yield, fmt.Errorf("source %q: request %d, want IDs from 0 to 2^48-1", s.Name, q.ID))
 					return
 				}
-				q.ID |= i << 48
-				q.Class += r.class[i]
-				q.Origin.Source = i
-				if !yield(q, err) {
+				if !yield(r.outside(i, q), err) {
 					return
 				}
 			}
 		}
 	}
 	return r, nil
+}
+
+// outside numbers a request of a source among those of all.
+func (r *DocumentRun) outside(source int, q sim.Request) sim.Request {
+	q.ID |= source << 48
+	q.Class += r.class[source]
+	q.Origin.Source = source
+	return q
+}
+
+// inside undoes outside, so that what a source draws by numbers depends on no
+// other source.
+func (r *DocumentRun) inside(source int, q sim.Request) sim.Request {
+	q.ID &^= source << 48
+	q.Class -= r.class[source]
+	q.Origin.Source = 0
+	return q
 }
 
 // Requests yields the requests that need no answer before them, in order of
@@ -208,7 +241,36 @@ func (r *DocumentRun) FollowUp(c sim.Completion) []sim.Request {
 	if i < 0 || i >= len(r.feeds) || r.feeds[i].followUp == nil {
 		return nil
 	}
-	return r.feeds[i].followUp(c)
+	c.Request = r.inside(i, c.Request)
+	requests := r.feeds[i].followUp(c)
+	for j, q := range requests {
+		requests[j] = r.outside(i, q)
+	}
+	return requests
+}
+
+// Admission is the gateway of the document, for sim.Config.Admission; nil if it
+// has none.
+func (r *DocumentRun) Admission() sim.Admission {
+	if r.gateway == nil {
+		return nil
+	}
+	return r.gateway
+}
+
+// Region names the region of the client that an event of a request is about, for
+// observers. It is empty where the source has no client side.
+func (r *DocumentRun) Region(e sim.Event) string {
+	i := e.Origin().Source
+	if i < 0 || i >= len(r.sides) || r.sides[i] == nil {
+		return ""
+	}
+	q := r.inside(i, sim.Request{ID: e.ID, Class: e.Class, Origin: e.Origin()})
+	region, err := r.sides[i].region(q.Class, q.ID, q.Origin)
+	if err != nil {
+		return ""
+	}
+	return region.Name
 }
 
 // OpenLoop yields all requests as if an engine answered each the time after

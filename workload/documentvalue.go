@@ -14,7 +14,8 @@ import (
 
 // A document is read into the types of this package, and written from them, by
 // their doc tags: the name of a field, and "opt" if it may be left out, which
-// stands for its zero value. A field with the tag "-" has no place in a document.
+// stands for its zero value. A field with the tag "-" has no place in a document,
+// and one with ",inline" is as if embedded.
 // The name says the unit of a time: it ends in _s or _ms.
 
 // documentField is a field of a struct as a document has it.
@@ -39,7 +40,7 @@ func documentFields(t reflect.Type) []documentField {
 		switch {
 		case foreign:
 			tag = tags[i]
-		case f.Anonymous && !ok:
+		case f.Anonymous && !ok, tag == ",inline":
 			for _, inner := range documentFields(f.Type) {
 				inner.index = append([]int{i}, inner.index...)
 				out = append(out, inner)
@@ -88,6 +89,9 @@ func (n *node) decode(v reflect.Value, name string) error {
 		v.Set(reflect.New(v.Type().Elem()))
 		return n.decode(v.Elem(), name)
 	case reflect.Struct:
+		if v.Type() == clientPathType {
+			return n.decodeKind(v)
+		}
 		if n.token != json.Delim('{') {
 			return n.errorf("%s, want an object", n.what())
 		}
@@ -219,7 +223,7 @@ func (n *node) refuseOthers(found int, known []string, but string) error {
 	return nil
 }
 
-// decodeKind sets an interface from an object that names its kind.
+// decodeKind sets an interface, or a type that has kinds, from an object that names its kind.
 func (n *node) decodeKind(v reflect.Value) error {
 	if n.token != json.Delim('{') {
 		return n.errorf("%s, want an object with a kind", n.what())
@@ -301,6 +305,9 @@ func encode(v reflect.Value, goName, name string) (*node, error) {
 		}
 		return encode(v.Elem(), goName, name)
 	case reflect.Struct:
+		if v.Type() == clientPathType {
+			return encodeKind(v, goName)
+		}
 		n := &node{token: json.Delim('{')}
 		return n, n.encodeFields(v)
 	case reflect.Slice:
@@ -369,10 +376,13 @@ func (n *node) encodeFields(v reflect.Value) error {
 }
 
 func encodeKind(v reflect.Value, goName string) (*node, error) {
-	if v.IsNil() {
-		return nil, fmt.Errorf("%s is nil", goName)
+	x := v
+	if v.Kind() == reflect.Interface {
+		if v.IsNil() {
+			return nil, fmt.Errorf("%s is nil", goName)
+		}
+		x = v.Elem()
 	}
-	x := v.Elem()
 	k := kindOf(v.Type(), x.Interface())
 	if k == nil {
 		return nil, fmt.Errorf("%s is a %v, which a document has no kind for", goName, x.Type())

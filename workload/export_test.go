@@ -28,13 +28,16 @@ func DocumentFields() (fields []string) {
 		case t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice:
 			visit(kind, t.Elem())
 		case seen[t]:
-		case t.Kind() == reflect.Interface:
+		case t.Kind() == reflect.Interface || t == clientPathType && kind == "":
 			seen[t] = true
 			for _, k := range kindsOf(t) {
 				fields = append(fields, k.name+".kind")
 				if k.field != "" {
 					fields = append(fields, k.name+"."+k.field)
 				} else if k.preset == nil {
+					if reflect.TypeOf(k.value) == t {
+						delete(seen, t)
+					}
 					visit(k.name, reflect.TypeOf(k.value))
 				}
 			}

@@ -73,6 +73,7 @@ type Sessions struct {
 	Patience sim.Patience `doc:"patience,opt"`
 
 	parts func(session int64) int // turns, in place of Turns
+	part  string                  // of a Document
 }
 
 // maxTurns is how many requests of a session have an ID.
@@ -173,6 +174,9 @@ func (s Sessions) Begin() (*SessionRun, error) {
 	r := &SessionRun{s: s, live: map[int64]*session{}, salt: "texts " + s.Texts}
 	if s.Texts == "" {
 		r.salt = fmt.Sprintf("source %d", s.Source)
+		if s.part != "" {
+			r.salt = fmt.Sprintf("source %q", s.part)
+		}
 	}
 	for purpose, d := range map[string]*draws{
 		"session lengths": &r.lengths, "session think": &r.think, "session turns": &r.turns, "session agent": &r.agent,
@@ -181,7 +185,7 @@ func (s Sessions) Begin() (*SessionRun, error) {
 		f := newFamily(s.Seed, purpose)
 		*d = draws{f, rand.New(f)}
 	}
-	r.own = mix(r.lengths.key0 ^ uint64(s.Source))
+	r.own = mix(newFamily(s.Seed, "session texts "+s.part).key0 ^ uint64(s.Source))
 	front := Preambles{SystemPrompts{Tokens: s.System, Groups: s.Groups}, Unshared(0), Unshared(0)}
 	if s.Preamble != nil {
 		front[1] = s.Preamble
@@ -407,6 +411,8 @@ type Clients struct {
 	PrefixBlock int          `doc:"prefix_block_tokens,opt"`
 	Path        *sim.Path    `doc:"client_path,opt"`
 	Patience    sim.Patience `doc:"patience,opt"`
+
+	part string // of a Document
 }
 
 // Begin returns the requests of a run. Requests are split evenly; clients whose
@@ -441,6 +447,7 @@ func (c Clients) sessions() Sessions {
 	return Sessions{
 		Seed: c.Seed, Starts: together(c.Concurrency), Source: c.Source, Class: c.Class, Think: c.Think, Lengths: c.Lengths,
 		MaxOutput: c.MaxOutput, Fresh: true, Preamble: c.Preamble, Texts: c.Texts, PrefixBlock: c.PrefixBlock, Path: c.Path, Patience: c.Patience,
+		part: c.part,
 		parts: func(client int64) int {
 			n := c.Requests / c.Concurrency
 			if client < int64(c.Requests%c.Concurrency) {

@@ -29,7 +29,7 @@ type Workload struct {
 	// makes none.
 	PrefixBlock int `doc:"prefix_block_tokens,opt"`
 
-	part string // of a Merged
+	part string // of a Merged or a Document
 }
 
 // Share is one class of requests in a [Workload].
@@ -122,6 +122,7 @@ type drawer struct {
 	salts        []string                                 // one per class
 	texts        *family
 	preambleRand *rand.Rand
+	own          uint64 // of the IDs of texts that requests do not share
 	scratch      transcript
 }
 
@@ -131,6 +132,7 @@ func newDrawer(w Workload) *drawer {
 		lengths: newFamily(w.Seed, "lengths"),
 		hints:   newFamily(w.Seed, "hint"),
 		texts:   newFamily(w.Seed, "preamble"),
+		own:     newFamily(w.Seed, "texts "+w.part).key0,
 		block:   w.PrefixBlock,
 	}
 	d.lengthRand, d.hintRand, d.preambleRand = rand.New(d.lengths), rand.New(d.hints), rand.New(d.texts)
@@ -211,7 +213,7 @@ func (d *drawer) prefix(q *sim.Request) error {
 	if d.block == 0 {
 		return nil
 	}
-	t.add(Text{ID: mix(d.texts.key0 ^ uint64(q.ID)), Tokens: q.Prompt + q.Output - t.tokens})
+	t.add(Text{ID: mix(d.own ^ uint64(q.ID)), Tokens: q.Prompt + q.Output - t.tokens})
 	t.chain = make([]kv.Hash, 0, t.tokens/d.block)
 	q.Prefix, q.PrefixBlock = t.hash(), d.block
 	return nil
