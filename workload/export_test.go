@@ -54,3 +54,22 @@ func DocumentFields() (fields []string) {
 	visit("", reflect.TypeFor[Document]())
 	return fields
 }
+
+// DocumentTypes returns the types that have a kind, and how many kinds are
+// presets.
+func DocumentTypes() (types []string, presets int) {
+	for _, kinds := range [][]documentKind{requesterKinds, arrivalKinds, rateKinds, lengthsKinds, lengthKinds, delayKinds, preambleKinds, pathKinds} {
+		for _, k := range kinds {
+			if k.preset != nil {
+				presets++
+				continue
+			}
+			t := reflect.TypeOf(k.value)
+			if t.Kind() == reflect.Pointer {
+				t = t.Elem()
+			}
+			types = append(types, t.Name())
+		}
+	}
+	return types, presets
+}

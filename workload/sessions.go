@@ -239,11 +239,13 @@ func (r *SessionRun) Requests() iter.Seq2[sim.Request, error] {
 	}
 }
 
-// FollowUp answers the end of a request with the next of its session.
+// FollowUp answers the end of a request with the next of its session. It knows
+// its requests by Origin and ID: others, such as those of an open-loop stream
+// without an Origin, lead to nothing.
 func (r *SessionRun) FollowUp(done sim.Completion) []sim.Request {
 	o := done.Request.Origin
 	c := r.live[o.Session]
-	if c == nil || o.Source != r.s.Source {
+	if c == nil || o.Source != r.s.Source || done.Request.ID != r.requestID(o.Session, o.Turn) {
 		return nil
 	}
 	if done.Kind == sim.Finish && o.Turn+1 < maxTurns {
@@ -299,6 +301,10 @@ const (
 // id names a text of a request.
 func (r *SessionRun) id(c *session, turn, text int) uint64 {
 	return mix(mix(r.own^uint64(c.number)) ^ uint64(turn)<<32 ^ uint64(text))
+}
+
+func (r *SessionRun) requestID(session int64, turn int) int {
+	return r.s.Source<<48 | int(session)<<16 | turn
 }
 
 // message draws what the user sends, and the length of the answer.
@@ -380,7 +386,7 @@ func (r *SessionRun) request(c *session, turn int, added []Text, output int, sen
 	}
 	c.text.add(Text{ID: r.id(c, turn, answer), Tokens: output})
 	q = sim.Request{
-		ID:      r.s.Source<<48 | int(c.number)<<16 | turn,
+		ID:      r.requestID(c.number, turn),
 		Arrival: send.Add(r.s.Path.Before()), Prompt: prompt, Output: output, MaxOutput: r.s.MaxOutput,
 		Class: r.s.Class, Path: r.s.Path, Patience: r.s.Patience,
 		Origin: sim.Origin{Source: r.s.Source, Session: c.number, Turn: turn},

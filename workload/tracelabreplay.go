@@ -121,11 +121,12 @@ func (r *TraceLabRun) Requests() iter.Seq2[sim.Request, error] {
 	}
 }
 
-// FollowUp answers the end of a round with the next of its session.
+// FollowUp answers the end of a round with the next of its session, and no
+// requests of others.
 func (r *TraceLabRun) FollowUp(done sim.Completion) []sim.Request {
 	o := done.Request.Origin
 	c := r.live[o.Session]
-	if c == nil || o.Source != r.r.Source {
+	if c == nil || o.Source != r.r.Source || done.Request.ID != c.requests[c.next-1].ID {
 		return nil
 	}
 	if done.Kind != sim.Finish {

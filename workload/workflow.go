@@ -249,7 +249,7 @@ func (r *WorkflowRun) call(f *flow, i int, t sim.Time, out []sim.Request) []sim.
 		return out
 	}
 	q := sim.Request{
-		ID:      r.w.Source<<48 | int(f.Number)<<16 | i<<8 | attempt,
+		ID:      r.callID(f, i) | attempt,
 		Arrival: t.Add(r.w.Path.Before()), Prompt: l.Prompt, Output: l.Output, MaxOutput: n.MaxOutput, Class: r.w.Class,
 		Path: r.w.Path, Patience: n.Patience, Origin: sim.Origin{Source: r.w.Source, Session: f.Number, Node: i},
 	}
@@ -278,11 +278,17 @@ func (r *WorkflowRun) done(f *flow, i int, t sim.Time, out []sim.Request) []sim.
 	return out
 }
 
-// FollowUp answers the end of a call with those that waited for it.
+// callID is the ID of the first attempt of a call.
+func (r *WorkflowRun) callID(f *flow, node int) int {
+	return r.w.Source<<48 | int(f.Number)<<16 | node<<8
+}
+
+// FollowUp answers the end of a call with those that waited for it, and no
+// requests of others.
 func (r *WorkflowRun) FollowUp(c sim.Completion) []sim.Request {
 	o := c.Request.Origin
 	f := r.live[o.Session]
-	if f == nil || o.Source != r.w.Source || o.Node >= len(r.w.Nodes) {
+	if f == nil || o.Source != r.w.Source || o.Node >= len(r.w.Nodes) || c.Request.ID != r.callID(f, o.Node)|(f.Nodes[o.Node].Attempts-1) {
 		return nil
 	}
 	switch {
