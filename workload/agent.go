@@ -21,16 +21,16 @@ import (
 // 599 ms (330).
 type Agent struct {
 	// Calls draws the calls of the model in a turn.
-	Calls Length
+	Calls Length `doc:"calls"`
 	// Output draws the length of an answer that calls tools; nil leaves it to
 	// Sessions.Lengths, as that of the last answer is.
-	Output Length
+	Output Length `doc:"output,opt"`
 	// Tools draws how many tools an answer calls at once; nil means one.
-	Tools Length
+	Tools Length `doc:"tools,opt"`
 	// Time draws how long a tool takes; nil means no time.
-	Time Delay
+	Time Delay `doc:"tool_time,opt"`
 	// Result draws the tokens of a result.
-	Result Length
+	Result Length `doc:"result"`
 }
 
 // Validate reports the first invalid field.
@@ -86,14 +86,14 @@ func (r *SessionRun) results(c *session, turn int) (added []Text, output int, ne
 // then is not found in a prefix cache. A request that is longer all the same is
 // sent, up to Sessions.MaxContext.
 type Compaction struct {
-	At   int // tokens, at least 1
-	Keep int // tokens, below At
+	At   int `doc:"at_tokens"`       // at least 1
+	Keep int `doc:"keep_tokens,opt"` // below At
 	// Summary draws the tokens of the summary. The model writes it: a request of
 	// its own has the conversation and Ask tokens more as its prompt, and what
 	// was to be sent follows its answer. It too must not be longer than
 	// Sessions.MaxContext. nil leaves out without a summary.
-	Summary Length
-	Ask     int
+	Summary Length `doc:"summary,opt"`
+	Ask     int    `doc:"ask_tokens,opt"`
 }
 
 // Validate reports the first invalid field.

@@ -24,7 +24,7 @@ type Arrivals interface {
 // Constant is arrivals at equal distances, the first at 0. Arrival i is the
 // nearest nanosecond to i/Rate: no rounding adds up.
 type Constant struct {
-	Rate float64 // requests per second, above 0
+	Rate float64 `doc:"rate_per_s"` // requests per second, above 0
 }
 
 // Validate reports an invalid field.
@@ -53,7 +53,7 @@ func (c Constant) Times(*rand.Rand) iter.Seq2[sim.Time, error] {
 // Poisson is a Poisson process: independent exponential gaps, the first
 // arrival one gap after 0.
 type Poisson struct {
-	Rate float64 // requests per second, above 0
+	Rate float64 `doc:"rate_per_s"` // requests per second, above 0
 }
 
 // Validate reports an invalid field.

@@ -19,23 +19,23 @@ import (
 // names file, line, column and value. Equal rows are requests each.
 type AzureCSV struct {
 	// Path names the file, and the input in errors.
-	Path string
+	Path string `doc:"path"`
 	// Open opens the input, once for each iteration. nil opens Path.
-	Open func() (io.ReadCloser, error)
+	Open func() (io.ReadCloser, error) `doc:"-"`
 	// Class is the class of all requests.
-	Class sim.Class
+	Class sim.Class `doc:"-"`
 	// KeepImages replays requests with images as if they were text only. By
 	// default they are dropped.
-	KeepImages bool
+	KeepImages bool `doc:"keep_images,opt"`
 	// Sort puts rows in order of time, equal ones in order of the file, for
 	// which it holds the whole file. By default a row before its predecessor
 	// is an error.
-	Sort bool
+	Sort bool `doc:"sort,opt"`
 	// SkipMalformed drops rows that cannot be read. By default one is an error.
-	SkipMalformed bool
+	SkipMalformed bool `doc:"skip_malformed,opt"`
 	// Counts, if not nil, is what an iteration has done so far: it is reset
 	// at its start.
-	Counts *Counts
+	Counts *Counts `doc:"-"`
 }
 
 // Classes returns the one class of the recording, for sim.Config.Classes.

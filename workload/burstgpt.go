@@ -24,29 +24,29 @@ import (
 // are replayed in open loop, when they were recorded.
 type BurstGPT struct {
 	// Path names the file, and the input in errors.
-	Path string
+	Path string `doc:"path"`
 	// Open opens the input, once for each iteration. nil opens Path.
-	Open func() (io.ReadCloser, error)
+	Open func() (io.ReadCloser, error) `doc:"-"`
 	// Class is the class of all requests.
-	Class sim.Class
+	Class sim.Class `doc:"-"`
 	// Model keeps the rows of this model, such as "ChatGPT" or "GPT-4", and
 	// Log those of this log type, such as "Conversation log" or "API log".
 	// Empty keeps all.
-	Model string
-	Log   string
+	Model string `doc:"model,opt"`
+	Log   string `doc:"log,opt"`
 	// Spread moves the i-th of n requests with equal timestamps, from 0, by
 	// i·Spread/n, for which it holds the requests of one tick. Requests that
 	// would be overtaken by the next tick are an error. 0 leaves them together.
-	Spread time.Duration
+	Spread time.Duration `doc:"spread_s,opt"`
 	// Sort puts rows in order of time, equal ones in order of the file, for
 	// which it holds the whole file. By default a row before its predecessor
 	// is an error.
-	Sort bool
+	Sort bool `doc:"sort,opt"`
 	// SkipMalformed drops rows that cannot be read. By default one is an error.
-	SkipMalformed bool
+	SkipMalformed bool `doc:"skip_malformed,opt"`
 	// Counts, if not nil, is what an iteration has done so far: it is reset
 	// at its start.
-	Counts *Counts
+	Counts *Counts `doc:"-"`
 }
 
 // Validate reports an invalid field.

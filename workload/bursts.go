@@ -13,8 +13,8 @@ import (
 // Bursts is Size simultaneous arrivals every Every, the first burst at 0. Its
 // rate is Size/Every.
 type Bursts struct {
-	Size  int           // arrivals of one burst, at least 1
-	Every time.Duration // from burst to burst, above 0
+	Size  int           `doc:"size"`    // arrivals of one burst, at least 1
+	Every time.Duration `doc:"every_s"` // from burst to burst, above 0
 }
 
 // Validate reports an invalid field.

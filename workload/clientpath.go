@@ -15,16 +15,16 @@ import (
 //
 // A gateway whose delay depends on its load is a [GatewayQueue].
 type ClientPath struct {
-	NetworkIn Delay // from the client to the gateway
-	Gateway   Delay // authentication, quotas, routing
-	Retrieval Delay // passages that become part of the prompt
-	Assembly  Delay // template and tokenisation
+	NetworkIn Delay `doc:"network_in,opt"` // from the client to the gateway
+	Gateway   Delay `doc:"gateway,opt"`    // authentication, quotas, routing
+	Retrieval Delay `doc:"retrieval,opt"`  // passages that become part of the prompt
+	Assembly  Delay `doc:"assembly,opt"`   // template and tokenisation
 
 	// Proxy holds tokens back and sends several at once, by number, by the
 	// clock, or whatever comes first.
-	Proxy      sim.Proxy
-	NetworkOut Delay // from the proxy to the client
-	Tail       Delay // detokenisation, rendering, a check, behind the last token
+	Proxy      sim.Proxy `doc:"proxy,opt"`
+	NetworkOut Delay     `doc:"network_out,opt"` // from the proxy to the client
+	Tail       Delay     `doc:"tail,opt"`        // detokenisation, rendering, a check, behind the last token
 }
 
 // pathPurposes key the streams of the parts of a path.
@@ -60,11 +60,11 @@ func (p ClientPath) Validate() error {
 
 // Region is where a part of the clients is.
 type Region struct {
-	Name string
+	Name string `doc:"name,opt"`
 	// Weight is the region's part of the requests after division by the sum of
 	// all weights; at least 0. A single region needs none.
-	Weight float64
-	Path   ClientPath
+	Weight float64    `doc:"weight,opt"`
+	Path   ClientPath `doc:"path,opt"`
 }
 
 // Regions are where the clients of a class are. Who comes from where is drawn

@@ -22,13 +22,13 @@ import (
 // attempt before. Deadline stays the instant it was, and Patience counts from
 // the arrival at the engine.
 type ClientSide struct {
-	Seed uint64
+	Seed uint64 `doc:"-"`
 	// Classes says where the clients of each class are, by sim.Request.Class. A
 	// single entry is that of every class.
-	Classes []Regions
+	Classes []Regions `doc:"classes"`
 	// BySession draws the region once for each Session and Source of sim.Origin,
 	// not for each request.
-	BySession bool
+	BySession bool `doc:"by_session,opt"`
 }
 
 // Validate reports the first invalid field.

@@ -14,9 +14,9 @@ import (
 // Limit ends a process after Count arrivals or at Duration, whichever comes
 // first. At least one of them must be given.
 type Limit struct {
-	Arrivals Arrivals
-	Count    int           // arrivals kept; 0 means no such limit
-	Duration time.Duration // arrivals at t < Duration are kept; 0 means no such limit
+	Arrivals Arrivals      `doc:"arrivals"`
+	Count    int           `doc:"count,opt"`      // arrivals kept; 0 means no such limit
+	Duration time.Duration `doc:"duration_s,opt"` // arrivals at t < Duration are kept; 0 means no such limit
 }
 
 // Validate reports an invalid field.
@@ -59,8 +59,8 @@ func (l Limit) Times(r *rand.Rand) iter.Seq2[sim.Time, error] {
 // Factor; the gap CV stays, and the index of dispersion at w becomes that of
 // Factor·w, since the bursts are compressed too.
 type Scale struct {
-	Arrivals Arrivals
-	Factor   float64 // above 0
+	Arrivals Arrivals `doc:"arrivals"`
+	Factor   float64  `doc:"factor"` // above 0
 }
 
 // Validate reports an invalid field.
@@ -102,8 +102,8 @@ func scaleTime(t sim.Time, factor float64) (sim.Time, error) {
 
 // Shift delays a process by By.
 type Shift struct {
-	Arrivals Arrivals
-	By       time.Duration // at least 0
+	Arrivals Arrivals      `doc:"arrivals"`
+	By       time.Duration `doc:"by_s"` // at least 0
 }
 
 // Validate reports an invalid field.

@@ -32,9 +32,9 @@ func (d After) Draw(*rand.Rand) time.Duration { return time.Duration(d) }
 // LogNormalDelay is Median·exp(Sigma·z), at most Max. Turn gaps of the RAGPulse
 // recording have a median of 56 s and Sigma 1.53.
 type LogNormalDelay struct {
-	Median time.Duration
-	Sigma  float64
-	Max    time.Duration // 0 means a thousand hours
+	Median time.Duration `doc:"median_s"`
+	Sigma  float64       `doc:"sigma"`
+	Max    time.Duration `doc:"max_s,opt"` // 0 means a thousand hours
 }
 
 // longestDelay is what the engine takes.
@@ -63,9 +63,9 @@ func (d LogNormalDelay) Draw(r *rand.Rand) time.Duration {
 // ExponentialDelay is Base and an exponential time of that Mean behind it, at most
 // Max together: a distance and a queue of which only the mean is known.
 type ExponentialDelay struct {
-	Base time.Duration
-	Mean time.Duration
-	Max  time.Duration // 0 means a thousand hours
+	Base time.Duration `doc:"base_s,opt"`
+	Mean time.Duration `doc:"mean_s"`
+	Max  time.Duration `doc:"max_s,opt"` // 0 means a thousand hours
 }
 
 // Validate reports the first invalid field.
@@ -116,8 +116,8 @@ type MixedDelay []WeightedDelay
 
 // WeightedDelay is a delay of a [MixedDelay].
 type WeightedDelay struct {
-	Weight float64 // at least 0; divided by the sum of all
-	Delay  Delay
+	Weight float64 `doc:"weight"` // at least 0; divided by the sum of all
+	Delay  Delay   `doc:"delay"`
 }
 
 // Validate reports the first invalid field.

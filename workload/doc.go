@@ -23,6 +23,8 @@
 //	                                   ├──► DescribeSharing DescribeContinuations: what prompts have in common
 //	                                   └──► FitMMPP FitLogNormalMixture FitMixture ──► CompareLengths
 //
+//	a JSON file ──► ReadDocument ──► Document ──► DocumentRun: any of the above ──► sim.Run
+//
 // Everything is a literal struct and is checked when it is used: an invalid
 // field is the first, and only, error of the iterator. Nothing is generated
 // ahead of its use, and memory does not grow with the number of requests,
@@ -47,7 +49,9 @@
 // loops), agent.go (agents, contexts that become too long), workflow.go (graphs
 // of calls and tools), delay.go (times between); clientpath.go, clientside.go,
 // pathpresets.go and gatewayqueue.go (how far the clients are, and what stands
-// before the engine).
+// before the engine); document.go (a workload written down), documentkinds.go
+// (what it can say), documentrun.go, documentrecorded.go (what it takes from
+// recordings), documentvalue.go and documentnode.go (JSON, strictly).
 //
 // # Load generators
 //

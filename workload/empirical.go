@@ -9,8 +9,8 @@ import (
 // Empirical is a length with a table of probabilities, such as a recorded
 // histogram.
 type Empirical struct {
-	Values  []int     // tokens, at least 1 each, rising
-	Weights []float64 // one per value, at least 0; divided by their sum
+	Values  []int     `doc:"values_tokens"` // tokens, at least 1 each, rising
+	Weights []float64 `doc:"weights"`       // one per value, at least 0; divided by their sum
 }
 
 // Validate reports an invalid field.
@@ -43,7 +43,8 @@ func (e Empirical) at(u float64) int { return e.Values[pickAt(u, e.Weights, itse
 // always have the longest outputs, with a rank correlation near 1. [Independent] of the
 // same two tables is without that coupling.
 type ServeGenLengths struct {
-	Prompt, Output Empirical
+	Prompt Empirical `doc:"prompt"`
+	Output Empirical `doc:"output"`
 }
 
 // Validate reports an invalid field.

@@ -18,9 +18,9 @@ import (
 // arrivals simultaneous: 9 in 10 at shape 0.005, rate 1. The long gaps carry
 // the mean.
 type Gamma struct {
-	Rate  float64 // requests per second, above 0
-	Shape float64 // at least 1e-6; 0 means that CV is given
-	CV    float64 // above 0, at most 1000; 0 means that Shape is given
+	Rate  float64 `doc:"rate_per_s"` // requests per second, above 0
+	Shape float64 `doc:"shape,opt"`  // at least 1e-6; 0 means that CV is given
+	CV    float64 `doc:"cv,opt"`     // above 0, at most 1000; 0 means that Shape is given
 }
 
 // Validate reports an invalid field.

@@ -20,9 +20,9 @@ import (
 // Service draws depend on (Seed, ID of the request) alone. A GatewayQueue belongs
 // to one run. It panics if a field is invalid.
 type GatewayQueue struct {
-	Seed    uint64
-	Servers int // 0 means 1
-	Service Delay
+	Seed    uint64 `doc:"-"`
+	Servers int    `doc:"servers,opt"` // 0 means 1
+	Service Delay  `doc:"service"`
 
 	free  []sim.Time // when each server is
 	draws *family

@@ -14,8 +14,8 @@ import (
 // comes Workers times in a row. The CV of the gaps is 1 as for Poisson, the
 // index of dispersion goes to Workers.
 type GuideLLMPoisson struct {
-	Rate    float64 // requests per second, above 0
-	Workers int     // at least 1
+	Rate    float64 `doc:"rate_per_s"` // requests per second, above 0
+	Workers int     `doc:"workers"`    // at least 1
 }
 
 // Validate reports an invalid field.

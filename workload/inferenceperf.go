@@ -18,8 +18,8 @@ import (
 // request comes at Duration exactly. Their CV is near 1, and the number of
 // requests never varies. All gaps are held, 8 bytes per request.
 type InferencePerfConstant struct {
-	Rate     float64 // requests per second, above 0
-	Duration time.Duration
+	Rate     float64       `doc:"rate_per_s"` // requests per second, above 0
+	Duration time.Duration `doc:"duration_s"`
 }
 
 // Validate reports an invalid field.
@@ -63,7 +63,7 @@ func stretched(n int, end float64, gap func() float64) []float64 {
 // falls on the whole second: (1-exp(-Rate))/Rate of all requests, 43 % at 2
 // requests per second. It does not end; a stage takes ⌊Rate·duration⌋ of them.
 type InferencePerfPoisson struct {
-	Rate float64 // requests per second, above 0
+	Rate float64 `doc:"rate_per_s"` // requests per second, above 0
 }
 
 // Validate reports an invalid field.

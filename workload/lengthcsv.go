@@ -22,30 +22,30 @@ import (
 // ends the sequence with an error that names file, line, column and value.
 type LengthCSV struct {
 	// Path names the file, and the input in errors.
-	Path string
+	Path string `doc:"path"`
 	// Open opens the input, once for each iteration. nil opens Path.
-	Open func() (io.ReadCloser, error)
+	Open func() (io.ReadCloser, error) `doc:"-"`
 	// Class is the class of all requests.
-	Class sim.Class
+	Class sim.Class `doc:"-"`
 	// Prompt and Output name the columns of tokens. Empty means
 	// num_prefill_tokens and num_decode_tokens.
-	Prompt string
-	Output string
+	Prompt string `doc:"prompt_column,opt"`
+	Output string `doc:"output_column,opt"`
 	// Time names the column of arrivals, which must then be there. Empty means
 	// arrived_at, if it is there.
-	Time string
+	Time string `doc:"time_column,opt"`
 	// Unit is that of an arrival: a second, a millisecond, a microsecond or a
 	// nanosecond. 0 means a second. Dates with a time of day need none.
-	Unit time.Duration
+	Unit time.Duration `doc:"unit_ms,opt"`
 	// Sort puts rows in order of time, equal ones in order of the file, for
 	// which it holds the whole file. By default a row before its predecessor
 	// is an error.
-	Sort bool
+	Sort bool `doc:"sort,opt"`
 	// SkipMalformed drops rows that cannot be read. By default one is an error.
-	SkipMalformed bool
+	SkipMalformed bool `doc:"skip_malformed,opt"`
 	// Counts, if not nil, is what an iteration has done so far: it is reset
 	// at its start.
-	Counts *Counts
+	Counts *Counts `doc:"-"`
 }
 
 // Validate reports an invalid field.

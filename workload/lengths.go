@@ -13,8 +13,8 @@ import (
 // Tokens are the lengths of one request, at least 1 each. As [Lengths] they
 // are the lengths of every request.
 type Tokens struct {
-	Prompt int
-	Output int
+	Prompt int `doc:"prompt_tokens"`
+	Output int `doc:"output_tokens"`
 }
 
 // Lengths draws the lengths of a request. All chance comes from r, which is a
@@ -45,8 +45,8 @@ func (t Tokens) Draw(*rand.Rand) Tokens { return t }
 
 // Independent draws the prompt, then the output, without dependence.
 type Independent struct {
-	Prompt Length
-	Output Length
+	Prompt Length `doc:"prompt"`
+	Output Length `doc:"output"`
 }
 
 // Validate reports an invalid field.

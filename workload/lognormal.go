@@ -11,10 +11,10 @@ import (
 // bound and so makes an atom there, as a length limit of a service does; it
 // does not draw again.
 type LogNormal struct {
-	Median float64 // tokens, above 0
-	Sigma  float64 // standard deviation of the natural logarithm, at least 0
-	Min    int     // 0 means 1
-	Max    int     // 0 means 2^31-1
+	Median float64 `doc:"median_tokens"`  // tokens, above 0
+	Sigma  float64 `doc:"sigma"`          // standard deviation of the natural logarithm, at least 0
+	Min    int     `doc:"min_tokens,opt"` // 0 means 1
+	Max    int     `doc:"max_tokens,opt"` // 0 means 2^31-1
 }
 
 // Validate reports an invalid field.
@@ -37,11 +37,11 @@ func (l LogNormal) Draw(r *rand.Rand) int {
 // a component drawn by weight, rounded and clipped as [LogNormal]. The three
 // slices have one entry a component.
 type LogNormalMixture struct {
-	Weights []float64 // at least 0; divided by their sum
-	Medians []float64 // tokens, above 0
-	Sigmas  []float64 // of the natural logarithm, at least 0
-	Min     int       // 0 means 1
-	Max     int       // 0 means 2^31-1
+	Weights []float64 `doc:"weights"`        // at least 0; divided by their sum
+	Medians []float64 `doc:"medians_tokens"` // tokens, above 0
+	Sigmas  []float64 `doc:"sigmas"`         // of the natural logarithm, at least 0
+	Min     int       `doc:"min_tokens,opt"` // 0 means 1
+	Max     int       `doc:"max_tokens,opt"` // 0 means 2^31-1
 }
 
 // Validate reports an invalid field.

@@ -14,9 +14,9 @@ import (
 // Sigma and CV says how irregular: CV² = exp(Sigma²) - 1. The first arrival
 // comes one gap after 0.
 type LogNormalGaps struct {
-	Rate  float64 // requests per second, above 0
-	Sigma float64 // of the natural logarithm, above 0, at most 3.72; 0 means that CV is given
-	CV    float64 // above 0, at most 1000; 0 means that Sigma is given
+	Rate  float64 `doc:"rate_per_s"` // requests per second, above 0
+	Sigma float64 `doc:"sigma,opt"`  // of the natural logarithm, above 0, at most 3.72; 0 means that CV is given
+	CV    float64 `doc:"cv,opt"`     // above 0, at most 1000; 0 means that Sigma is given
 }
 
 // Validate reports an invalid field.

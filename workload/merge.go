@@ -12,7 +12,9 @@ import (
 // mix: tenants, or kinds of traffic that do not come and go together. A part
 // draws from streams that are keyed by its name, so parts can be added,
 // dropped and reordered without a change to the requests of the others, but
-// for their IDs and classes, which number the whole.
+// for their IDs and classes, which number the whole. What is drawn by ID behind
+// it, as by [Retry] and [ClientSide], moves with them; sources of a [Document] have
+// IDs of their own.
 type Merged struct {
 	// Seed determines everything that is drawn.
 	Seed  uint64

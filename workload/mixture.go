@@ -16,21 +16,23 @@ import (
 // it. Components are narrow and look like applications, which reproduces
 // dependence that no correlation shows.
 type Mixture struct {
-	Components []Component
-	MaxPrompt  int // 0 means 2^31-1
-	MaxOutput  int // 0 means 2^31-1
+	Components []Component `doc:"components"`
+	MaxPrompt  int         `doc:"max_prompt_tokens,opt"` // 0 means 2^31-1
+	MaxOutput  int         `doc:"max_output_tokens,opt"` // 0 means 2^31-1
 }
 
 // Component is one bivariate log-normal law.
 type Component struct {
-	Weight float64 // at least 0; weights are divided by their sum
+	Weight float64 `doc:"weight"` // at least 0; weights are divided by their sum
 	// MedianPrompt and MedianOutput are in tokens, above 0.
-	MedianPrompt, MedianOutput float64
+	MedianPrompt float64 `doc:"median_prompt_tokens"`
+	MedianOutput float64 `doc:"median_output_tokens"`
 	// SigmaPrompt and SigmaOutput are the standard deviations of the natural
 	// logarithms, at least 0.
-	SigmaPrompt, SigmaOutput float64
+	SigmaPrompt float64 `doc:"sigma_prompt"`
+	SigmaOutput float64 `doc:"sigma_output"`
 	// Rho is the correlation of the logarithms, in [-1, 1].
-	Rho float64
+	Rho float64 `doc:"rho,opt"`
 }
 
 // Validate reports an invalid field.

@@ -15,9 +15,9 @@ import (
 // MinDuration or later and there are MinQueries. That last query is issued
 // too, so the schedule runs up to one gap past MinDuration.
 type MLPerfServer struct {
-	TargetQPS   float64       // above 0
-	MinDuration time.Duration // 0 means 600 s
-	MinQueries  int           // at least 0
+	TargetQPS   float64       `doc:"rate_per_s"`         // above 0
+	MinDuration time.Duration `doc:"min_duration_s,opt"` // 0 means 600 s
+	MinQueries  int           `doc:"min_queries,opt"`    // at least 0
 }
 
 // Validate reports an invalid field.

@@ -23,13 +23,13 @@ import (
 type MMPP struct {
 	// Rates are the requests per second of each state, at least 0. Their
 	// stationary mean must be above 0.
-	Rates []float64
+	Rates []float64 `doc:"rates_per_s"`
 	// Transition is the row-stochastic matrix of one slot: Transition[i][j]
 	// is the probability of state j after state i. Printed matrices are
 	// rounded, so rows may sum to 1 ± 0.001; they are divided by their sum.
-	Transition [][]float64
+	Transition [][]float64 `doc:"transition"`
 	// Slot is the time a state lasts at least. 0 means 1 s.
-	Slot time.Duration
+	Slot time.Duration `doc:"slot_s,opt"`
 }
 
 // Validate reports an invalid field.

@@ -45,42 +45,42 @@ import (
 // recorded; Spread sets them apart.
 type Mooncake struct {
 	// Path names the file, and the input in errors, and salts the prefixes.
-	Path string
+	Path string `doc:"path"`
 	// Open opens the input, once for each iteration. nil opens Path.
-	Open func() (io.ReadCloser, error)
+	Open func() (io.ReadCloser, error) `doc:"-"`
 	// Class is the class of all requests.
-	Class sim.Class
+	Class sim.Class `doc:"-"`
 	// Unit is that of a timestamp: a second, a millisecond, a microsecond or a
 	// nanosecond. 0 means a millisecond. Dates with a time of day need none.
-	Unit time.Duration
+	Unit time.Duration `doc:"unit_ms,opt"`
 	// BlockTokens is the number of tokens that an id stands for. 0 means 512.
-	BlockTokens int
+	BlockTokens int `doc:"block_tokens,opt"`
 	// LooseIDs accepts rows whose ids are not one per block, or that have
 	// none: what is behind the last id is not shared, and ids behind the
 	// prompt are left out.
-	LooseIDs bool
+	LooseIDs bool `doc:"loose_ids,opt"`
 	// PartialIDs keeps the hash of a last block that is not full, so that what
 	// counts or writes requests sees every id. It is not for a run: an engine
 	// would take the block, once it is full, for the recorded one.
-	PartialIDs bool
+	PartialIDs bool `doc:"partial_ids,opt"`
 	// NoPrefix leaves hash_ids out, whatever they are; rows need not have them.
-	NoPrefix bool
+	NoPrefix bool `doc:"no_prefix,opt"`
 	// Type keeps the rows with this value of the key type. Empty keeps all.
-	Type string
+	Type string `doc:"type,opt"`
 	// Spread moves the i-th of n requests with equal timestamps, from 0, by
 	// i·Spread/n, for which it holds the requests of one tick: with the width
 	// of a tick, they come evenly over it. Requests that would be overtaken by
 	// the next tick are an error. 0 leaves them together.
-	Spread time.Duration
+	Spread time.Duration `doc:"spread_s,opt"`
 	// Sort puts rows in order of time, equal ones in order of the file, for
 	// which it holds the whole file. By default a row before its predecessor
 	// is an error.
-	Sort bool
+	Sort bool `doc:"sort,opt"`
 	// SkipMalformed drops rows that cannot be read. By default one is an error.
-	SkipMalformed bool
+	SkipMalformed bool `doc:"skip_malformed,opt"`
 	// Counts, if not nil, is what an iteration has done so far: it is reset
 	// at its start.
-	Counts *Counts
+	Counts *Counts `doc:"-"`
 }
 
 // Tokens in a block of public recordings.

@@ -15,8 +15,10 @@ import (
 // drawn by the time spent in each, so it has no warm-up. It is an MMPP of two
 // states whose state changes at any time, not only at the end of a slot.
 type OnOff struct {
-	On, Off         float64       // requests per second, at least 0
-	MeanOn, MeanOff time.Duration // mean time of a stay, above 0; together at least 1e-6 requests
+	On      float64       `doc:"on_per_s"` // requests per second, at least 0
+	Off     float64       `doc:"off_per_s,opt"`
+	MeanOn  time.Duration `doc:"mean_on_s"` // mean time of a stay, above 0; together at least 1e-6 requests
+	MeanOff time.Duration `doc:"mean_off_s"`
 }
 
 // Validate reports an invalid field.

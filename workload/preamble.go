@@ -53,9 +53,9 @@ func (p Preambles) Begin(seed uint64) func(dst []Text, n int64, r *rand.Rand) []
 // means 1. With Skew 0 they are taken in turn; otherwise drawn, the k-th with a
 // probability in proportion to k^-Skew.
 type SystemPrompts struct {
-	Tokens int
-	Groups int
-	Skew   float64
+	Tokens int     `doc:"tokens"`
+	Groups int     `doc:"groups,opt"`
+	Skew   float64 `doc:"skew,opt"`
 }
 
 // Validate reports the first invalid field.
@@ -102,18 +102,18 @@ func (u Unshared) Begin(uint64) func(dst []Text, n int64, r *rand.Rand) []Text {
 // request finds in a cache what the deepest node that an earlier one went
 // through, or stands before, has.
 type Tree struct {
-	Levels []Branches // from the root; the first has as many roots as branches
+	Levels []Branches `doc:"levels"` // from the root; the first has as many roots as branches
 	// InTurn takes the leaves one after the other, a whole subtree before the
 	// next. By default branches are drawn.
-	InTurn bool
+	InTurn bool `doc:"in_turn,opt"`
 }
 
 // Branches are the children of every node of one level of a [Tree].
 type Branches struct {
-	Tokens int // of each, at least 1
-	Fanout int // at least 1
+	Tokens int `doc:"tokens"` // of each, at least 1
+	Fanout int `doc:"fanout"` // at least 1
 	// Skew makes the k-th child drawn in proportion to k^-Skew.
-	Skew float64
+	Skew float64 `doc:"skew,opt"`
 }
 
 // Validate reports the first invalid field.

@@ -39,33 +39,33 @@ import (
 // passages in any order find is more, and is in Rows.
 type RAGPulse struct {
 	// Path names the file, and the input in errors, and salts the prefixes.
-	Path string
+	Path string `doc:"path"`
 	// Open opens the input, once for each iteration. nil opens Path.
-	Open func() (io.ReadCloser, error)
+	Open func() (io.ReadCloser, error) `doc:"-"`
 	// Side opens the file of token lengths of a kind, such as "1_sys_prompt".
 	// nil opens the file beside Path with that in place of "0_trace" in its
 	// name, or that with or without ".gz".
-	Side func(name string) (io.ReadCloser, error)
+	Side func(name string) (io.ReadCloser, error) `doc:"-"`
 	// Class is the class of all requests.
-	Class sim.Class
+	Class sim.Class `doc:"-"`
 	// BlockTokens is the number of tokens of a block of the prefixes. 0 means
 	// [sim.DefaultBlockTokens].
-	BlockTokens int
+	BlockTokens int `doc:"block_tokens,opt"`
 	// NoPrefix leaves hash_ids out and does not open the files of lengths.
-	NoPrefix bool
+	NoPrefix bool `doc:"no_prefix,opt"`
 	// Spread moves the i-th of n requests with equal timestamps, from 0, by
 	// i·Spread/n, for which it holds the requests of one tick. Requests that
 	// would be overtaken by the next tick are an error. 0 leaves them together.
-	Spread time.Duration
+	Spread time.Duration `doc:"spread_s,opt"`
 	// Sort puts rows in order of time, equal ones in order of the file, for
 	// which it holds the whole file. By default a row before its predecessor
 	// is an error.
-	Sort bool
+	Sort bool `doc:"sort,opt"`
 	// SkipMalformed drops rows that cannot be read. By default one is an error.
-	SkipMalformed bool
+	SkipMalformed bool `doc:"skip_malformed,opt"`
 	// Counts, if not nil, is what an iteration has done so far: it is reset
 	// at its start.
-	Counts *Counts
+	Counts *Counts `doc:"-"`
 }
 
 // RAGKind is the kind of a part of a prompt.

@@ -12,10 +12,10 @@ import (
 // Diurnal is a rate that swings once a period: Mean·(1 + Swing·cos(2π(t -
 // Highest)/Period)). The ratio of peak to trough is (1+Swing)/(1-Swing).
 type Diurnal struct {
-	Mean    float64       // requests per second over a period, above 0
-	Swing   float64       // 0 to 1; 1 comes down to 0
-	Highest time.Duration // instant of the peak
-	Period  time.Duration // 0 means 24 h
+	Mean    float64       `doc:"mean_per_s"`    // requests per second over a period, above 0
+	Swing   float64       `doc:"swing"`         // 0 to 1; 1 comes down to 0
+	Highest time.Duration `doc:"highest_s,opt"` // instant of the peak
+	Period  time.Duration `doc:"period_s,opt"`  // 0 means 24 h
 }
 
 // Validate reports an invalid field.
@@ -48,8 +48,9 @@ func (d Diurnal) Peak() float64 { return d.Mean * (1 + d.Swing) }
 // Ramp is a rate that goes from From to To in a straight line, over Over, and
 // stays there. If it stays at 0 the process ends.
 type Ramp struct {
-	From, To float64       // requests per second, at least 0, not both 0
-	Over     time.Duration // above 0
+	From float64       `doc:"from_per_s"` // requests per second, at least 0, not both 0
+	To   float64       `doc:"to_per_s"`
+	Over time.Duration `doc:"over_s"` // above 0
 }
 
 // Validate reports an invalid field.
@@ -88,14 +89,14 @@ func (r Ramp) Resume(t sim.Time) sim.Time {
 // Steps is a rate that is constant for a time, then another: stages of a test,
 // a spike, or, repeated, a profile by the hour.
 type Steps struct {
-	Steps  []Step
-	Repeat bool // begins again after the last; by default the process ends
+	Steps  []Step `doc:"steps"`
+	Repeat bool   `doc:"repeat,opt"` // begins again after the last; by default the process ends
 }
 
 // Step is one constant rate.
 type Step struct {
-	Rate float64       // requests per second, at least 0, not 0 in all steps
-	For  time.Duration // above 0
+	Rate float64       `doc:"rate_per_s"` // requests per second, at least 0, not 0 in all steps
+	For  time.Duration `doc:"for_s"`      // above 0
 }
 
 // Validate reports an invalid field.

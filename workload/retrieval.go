@@ -17,19 +17,19 @@ import (
 // passed over with probability Miss. Lists that belong together are what
 // recordings have; see [RAGPulsePassages].
 type Retrieval struct {
-	Pool int     // passages
-	Skew float64 // of their popularity; 0 makes all equally popular
+	Pool int     `doc:"pool"`     // passages
+	Skew float64 `doc:"skew,opt"` // of their popularity; 0 makes all equally popular
 	// Count draws the number of passages of a prompt, at most Pool of which are
 	// taken.
-	Count Length
+	Count Length `doc:"count"`
 	// Tokens draws the length of a passage, once for each of the pool.
-	Tokens Length
+	Tokens Length `doc:"tokens"`
 
-	Topics    int
-	TopicSkew float64
-	Miss      float64 // below 1
+	Topics    int     `doc:"topics,opt"`
+	TopicSkew float64 `doc:"topic_skew,opt"`
+	Miss      float64 `doc:"miss,opt"` // below 1
 
-	Order PassageOrder
+	Order PassageOrder `doc:"order,opt"`
 }
 
 // PassageOrder says in which order passages stand in a prompt.

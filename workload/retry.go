@@ -31,26 +31,26 @@ import (
 //
 // It keeps no state and may be shared by runs.
 type Retry struct {
-	Seed uint64
+	Seed uint64 `doc:"-"`
 	// Attempts is how often a request is sent at most, the first time
 	// included: below 2 never again.
-	Attempts int
+	Attempts int `doc:"attempts"`
 	// Backoff is the time before the first retry. 0 means at once.
-	Backoff time.Duration
+	Backoff time.Duration `doc:"backoff_ms,opt"`
 	// Factor multiplies the backoff from one retry to the next, at least 1. 0
 	// means 2.
-	Factor float64
+	Factor float64 `doc:"factor,opt"`
 	// Max is the longest backoff. 0 means no limit.
-	Max time.Duration
+	Max time.Duration `doc:"max_ms,opt"`
 	// Jitter is the largest part of a backoff that chance takes off, from 0 to
 	// 1: none of it, to all.
-	Jitter float64
+	Jitter float64 `doc:"jitter,opt"`
 	// Within is how long after the arrival of the first attempt a retry arrives
 	// at the latest. 0 means no limit.
-	Within time.Duration
+	Within time.Duration `doc:"within_ms,opt"`
 	// On says after which rejections and aborts the client tries again, such
 	// as [Refused] or [TimedOut]. nil means after both.
-	On func(sim.Completion) bool
+	On func(sim.Completion) bool `doc:"-"`
 }
 
 // Refused reports a rejection for a reason that may pass: any but those of the

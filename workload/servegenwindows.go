@@ -23,16 +23,16 @@ import (
 // them. The number of requests hardly varies, and the scale of the recorded
 // laws does not matter.
 type ServeGenWindows struct {
-	Windows []ServeGenWindow // in order of time, not overlapping
-	Width   time.Duration    // of every window; 0 means 600 s
+	Windows []ServeGenWindow `doc:"windows"`     // in order of time, not overlapping
+	Width   time.Duration    `doc:"width_s,opt"` // of every window; 0 means 600 s
 }
 
 // ServeGenWindow is a window of a client.
 type ServeGenWindow struct {
-	Start   time.Duration  // at least 0
-	Rate    float64        // requests per second, at least 0
-	Pattern ServeGenGapLaw // how gaps are distributed
-	Shape   float64        // of that law, above 0, at most 100
+	Start   time.Duration  `doc:"start_s"`     // at least 0
+	Rate    float64        `doc:"rate_per_s"`  // requests per second, at least 0
+	Pattern ServeGenGapLaw `doc:"pattern,opt"` // how gaps are distributed
+	Shape   float64        `doc:"shape,opt"`   // of that law, above 0, at most 100
 }
 
 // ServeGenGapLaw names the law of the gaps of a window as the files do.

@@ -24,54 +24,56 @@ import (
 // have the same conversations; when a turn comes depends on the run. A session
 // whose request is rejected or aborted ends there.
 type Sessions struct {
-	Seed uint64
+	Seed uint64 `doc:"-"`
 	// Starts says when the clients send first turns. Limit bounds it.
-	Starts Arrivals
+	Starts Arrivals `doc:"starts"`
 	// Source becomes Origin.Source, and keeps the IDs of several workloads apart:
 	// from 0 to 32,767.
-	Source int
+	Source int `doc:"-"`
 	// Class is the index of the class of the requests.
-	Class int
+	Class int `doc:"-"`
 	// Turns draws the number of turns of a session; nil means one. A session has
 	// at most 65,536 requests.
-	Turns Length
+	Turns Length `doc:"turns,opt"`
 	// Think draws the time between an answer at the client and the next turn.
 	// nil means none.
-	Think Delay
+	Think Delay `doc:"think,opt"`
 	// Lengths draws what a turn adds: the user's tokens as Prompt, the answer.
-	Lengths Lengths
+	Lengths Lengths `doc:"lengths"`
 	// Agent makes several requests of a turn; nil means one.
-	Agent *Agent
+	Agent *Agent `doc:"agent,opt"`
 	// MaxOutput is what clients ask for at most; 0 means no limit.
-	MaxOutput int
+	MaxOutput int `doc:"max_output_tokens,opt"`
 	// Fresh makes every turn a prompt of its own, without the conversation:
 	// clients that send one request after another.
-	Fresh bool
+	Fresh bool `doc:"fresh,opt"`
 	// System is the length of the system prompt, which sessions of one of Groups
 	// (0 means 1) share. Sessions take the groups in turn.
-	System, Groups int
+	System int `doc:"system_tokens,opt"`
+	Groups int `doc:"groups,opt"`
 	// Preamble draws the texts behind the system prompt, once for a session, or
 	// for each turn if Fresh; nil means none.
-	Preamble Preamble
+	Preamble Preamble `doc:"preamble,opt"`
 	// Attach draws texts in front of the user's tokens of each turn, such as
 	// passages that were retrieved for it; nil means none.
-	Attach Preamble
+	Attach Preamble `doc:"attach,opt"`
 	// Texts is the name of what the system prompt, Preamble and Attach take their
 	// texts from: Sessions of one name have them in common. By default those of
 	// each Source have their own.
-	Texts string
+	Texts string `doc:"texts,opt"`
 	// MaxContext ends a session before a request whose prompt and answer would
 	// be longer; 0 means no limit. Compaction lets it go on.
-	MaxContext int
-	Compaction *Compaction
+	MaxContext int         `doc:"max_context_tokens,opt"`
+	Compaction *Compaction `doc:"compaction,opt"`
 	// PrefixBlock is the block size of the hash chains; 0 makes none.
-	PrefixBlock int
+	PrefixBlock int `doc:"prefix_block_tokens,opt"`
 	// Path is the client's side of every request; nil means none.
-	Path *sim.Path
+	Path *sim.Path `doc:"client_path,opt"`
 	// Patience says when clients give up.
-	Patience sim.Patience
+	Patience sim.Patience `doc:"patience,opt"`
 
 	parts func(session int64) int // turns, in place of Turns
+	part  string                  // of a Document
 }
 
 // maxTurns is how many requests of a session have an ID.
@@ -172,6 +174,9 @@ func (s Sessions) Begin() (*SessionRun, error) {
 	r := &SessionRun{s: s, live: map[int64]*session{}, salt: "texts " + s.Texts}
 	if s.Texts == "" {
 		r.salt = fmt.Sprintf("source %d", s.Source)
+		if s.part != "" {
+			r.salt = fmt.Sprintf("source %q", s.part)
+		}
 	}
 	for purpose, d := range map[string]*draws{
 		"session lengths": &r.lengths, "session think": &r.think, "session turns": &r.turns, "session agent": &r.agent,
@@ -180,7 +185,7 @@ func (s Sessions) Begin() (*SessionRun, error) {
 		f := newFamily(s.Seed, purpose)
 		*d = draws{f, rand.New(f)}
 	}
-	r.own = mix(r.lengths.key0 ^ uint64(s.Source))
+	r.own = mix(newFamily(s.Seed, "session texts "+s.part).key0 ^ uint64(s.Source))
 	front := Preambles{SystemPrompts{Tokens: s.System, Groups: s.Groups}, Unshared(0), Unshared(0)}
 	if s.Preamble != nil {
 		front[1] = s.Preamble
@@ -234,11 +239,13 @@ func (r *SessionRun) Requests() iter.Seq2[sim.Request, error] {
 	}
 }
 
-// FollowUp answers the end of a request with the next of its session.
+// FollowUp answers the end of a request with the next of its session. It knows
+// its requests by Origin and ID: others, such as those of an open-loop stream
+// without an Origin, lead to nothing.
 func (r *SessionRun) FollowUp(done sim.Completion) []sim.Request {
 	o := done.Request.Origin
 	c := r.live[o.Session]
-	if c == nil || o.Source != r.s.Source {
+	if c == nil || o.Source != r.s.Source || done.Request.ID != r.requestID(o.Session, o.Turn) {
 		return nil
 	}
 	if done.Kind == sim.Finish && o.Turn+1 < maxTurns {
@@ -294,6 +301,10 @@ const (
 // id names a text of a request.
 func (r *SessionRun) id(c *session, turn, text int) uint64 {
 	return mix(mix(r.own^uint64(c.number)) ^ uint64(turn)<<32 ^ uint64(text))
+}
+
+func (r *SessionRun) requestID(session int64, turn int) int {
+	return r.s.Source<<48 | int(session)<<16 | turn
 }
 
 // message draws what the user sends, and the length of the answer.
@@ -375,7 +386,7 @@ func (r *SessionRun) request(c *session, turn int, added []Text, output int, sen
 	}
 	c.text.add(Text{ID: r.id(c, turn, answer), Tokens: output})
 	q = sim.Request{
-		ID:      r.s.Source<<48 | int(c.number)<<16 | turn,
+		ID:      r.requestID(c.number, turn),
 		Arrival: send.Add(r.s.Path.Before()), Prompt: prompt, Output: output, MaxOutput: r.s.MaxOutput,
 		Class: r.s.Class, Path: r.s.Path, Patience: r.s.Patience,
 		Origin: sim.Origin{Source: r.s.Source, Session: c.number, Turn: turn},
@@ -391,35 +402,58 @@ func (r *SessionRun) request(c *session, turn int, added []Text, output int, sen
 // all. Never more than Concurrency are in flight, and where nobody thinks and
 // requests are left, as many are.
 type Clients struct {
-	Seed        uint64
-	Concurrency int
-	Requests    int
-	Lengths     Lengths
-	Think       Delay
-	Source      int
-	Class       int
-	MaxOutput   int
+	Seed        uint64  `doc:"-"`
+	Concurrency int     `doc:"concurrency"`
+	Requests    int     `doc:"requests"`
+	Lengths     Lengths `doc:"lengths"`
+	Think       Delay   `doc:"think,opt"`
+	Source      int     `doc:"-"`
+	Class       int     `doc:"-"`
+	MaxOutput   int     `doc:"max_output_tokens,opt"`
 	// Preamble draws the texts in front of each request, and Texts and
 	// PrefixBlock are as in [Sessions].
-	Preamble    Preamble
-	Texts       string
-	PrefixBlock int
-	Path        *sim.Path
-	Patience    sim.Patience
+	Preamble    Preamble     `doc:"preamble,opt"`
+	Texts       string       `doc:"texts,opt"`
+	PrefixBlock int          `doc:"prefix_block_tokens,opt"`
+	Path        *sim.Path    `doc:"client_path,opt"`
+	Patience    sim.Patience `doc:"patience,opt"`
+
+	part string // of a Document
 }
 
 // Begin returns the requests of a run. Requests are split evenly; clients whose
 // request is rejected or aborted stop.
 func (c Clients) Begin() (*SessionRun, error) {
+	if err := c.checkNumbers(); err != nil {
+		return nil, fmt.Errorf("workload: %w", err)
+	}
+	return c.sessions().Begin()
+}
+
+// Validate reports the first invalid field.
+func (c Clients) Validate() error {
+	if err := c.checkNumbers(); err != nil {
+		return err
+	}
+	return c.sessions().Validate()
+}
+
+func (c Clients) checkNumbers() error {
 	if c.Concurrency < 1 || c.Requests < c.Concurrency {
-		return nil, fmt.Errorf("workload: Clients.Concurrency is %d of %d Requests, want at least 1 and at most those", c.Concurrency, c.Requests)
+		return fmt.Errorf("Clients.Concurrency is %d of %d Requests, want at least 1 and at most those", c.Concurrency, c.Requests)
 	}
 	if c.Requests/c.Concurrency >= maxTurns {
-		return nil, fmt.Errorf("workload: Clients.Requests is %d, want fewer than %d for each client", c.Requests, maxTurns)
+		return fmt.Errorf("Clients.Requests is %d, want fewer than %d for each client", c.Requests, maxTurns)
 	}
+	return nil
+}
+
+// sessions are the clients as sessions that have no conversation.
+func (c Clients) sessions() Sessions {
 	return Sessions{
 		Seed: c.Seed, Starts: together(c.Concurrency), Source: c.Source, Class: c.Class, Think: c.Think, Lengths: c.Lengths,
 		MaxOutput: c.MaxOutput, Fresh: true, Preamble: c.Preamble, Texts: c.Texts, PrefixBlock: c.PrefixBlock, Path: c.Path, Patience: c.Patience,
+		part: c.part,
 		parts: func(client int64) int {
 			n := c.Requests / c.Concurrency
 			if client < int64(c.Requests%c.Concurrency) {
@@ -427,7 +461,7 @@ func (c Clients) Begin() (*SessionRun, error) {
 			}
 			return n
 		},
-	}.Begin()
+	}
 }
 
 // together is n arrivals at time 0.

@@ -14,10 +14,10 @@ import (
 // was sent. What sending takes is not made up for, so the rate that is
 // delivered is 1/(1/Rate + Sending).
 type SGLangBench struct {
-	Rate float64 // --request-rate, above 0
+	Rate float64 `doc:"rate_per_s"` // --request-rate, above 0
 	// Sending is the time between waking up and sleeping again, at least 0.
 	// 0.45 ms make 183 of 200 requests per second.
-	Sending time.Duration
+	Sending time.Duration `doc:"sending_ms,opt"`
 }
 
 // Validate reports an invalid field.

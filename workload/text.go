@@ -77,7 +77,8 @@ func (t *transcript) keep(n int) {
 		t.texts = t.texts[:i]
 	}
 	t.tokens = n
-	if full := n / t.block; full < len(t.chain) {
+	if len(t.chain)*t.block > n { // without chains there are no blocks
+		full := n / t.block
 		t.chain = slices.Clip(t.chain[:full]) // what earlier requests have stays
 		t.at, before = t.find(full * t.block)
 		t.offset = full*t.block - before

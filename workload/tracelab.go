@@ -23,23 +23,23 @@ import (
 // that names file, line, column and value.
 type TraceLab struct {
 	// Path names the file, and the input in errors, and salts the prefixes.
-	Path string
+	Path string `doc:"path"`
 	// Open opens the input, once for each iteration. nil opens Path.
-	Open func() (io.ReadCloser, error)
+	Open func() (io.ReadCloser, error) `doc:"-"`
 	// Class is the class of all requests.
-	Class sim.Class
+	Class sim.Class `doc:"-"`
 	// BlockTokens is the number of tokens of a block of the prefixes of
 	// Requests. 0 means [sim.DefaultBlockTokens].
-	BlockTokens int
+	BlockTokens int `doc:"block_tokens,opt"`
 	// OpenLoop says how long a round is taken to need from arrival to last
 	// token, for Requests.
-	OpenLoop func(TraceLabRound) time.Duration
+	OpenLoop func(TraceLabRound) time.Duration `doc:"-"`
 	// Sort accepts sessions, and rounds in a session, in any order, for which
 	// it holds the whole file.
-	Sort bool
+	Sort bool `doc:"sort,opt"`
 	// Counts, if not nil, is what an iteration of Requests has done so far: it
 	// is reset at its start.
-	Counts *Counts
+	Counts *Counts `doc:"-"`
 }
 
 // TraceLabSession is a session of a recording: a client that waits for the

@@ -20,16 +20,16 @@ type TraceLabReplay struct {
 	// Recording is what is replayed; its OpenLoop does nothing here. Rounds
 	// without prompt or output are dropped and counted; the time of their tools
 	// passes.
-	Recording TraceLab
+	Recording TraceLab `doc:",inline"`
 	// Source becomes Origin.Source, and keeps the IDs of several workloads apart:
 	// from 0 to 32,767.
-	Source int
+	Source int `doc:"-"`
 	// Class is the index of the class of the requests.
-	Class int
+	Class int `doc:"-"`
 	// Path is the client's side of every request; nil means none.
-	Path *sim.Path
+	Path *sim.Path `doc:"client_path,opt"`
 	// Patience says when clients give up. A session ends there.
-	Patience sim.Patience
+	Patience sim.Patience `doc:"patience,opt"`
 }
 
 // TraceLabRun is the replay of one run: its Requests go to sim.Run and its
@@ -47,13 +47,21 @@ type labSessionRun struct {
 	next     int
 }
 
-// Begin returns the replay of a run.
-func (r TraceLabReplay) Begin() (*TraceLabRun, error) {
+// Validate reports the first invalid field.
+func (r TraceLabReplay) Validate() error {
 	if err := r.Recording.Validate(); err != nil {
-		return nil, fmt.Errorf("workload: TraceLabReplay.Recording: %w", err)
+		return fmt.Errorf("%s: %w", "TraceLabReplay.Recording", err)
 	}
 	if r.Source < 0 || r.Source > 1<<15-1 {
-		return nil, fmt.Errorf("workload: TraceLabReplay.Source is %d, want from 0 to %d", r.Source, 1<<15-1)
+		return fmt.Errorf("%s is %d, want from 0 to %d", "TraceLabReplay.Source", r.Source, 1<<15-1)
+	}
+	return nil
+}
+
+// Begin returns the replay of a run.
+func (r TraceLabReplay) Begin() (*TraceLabRun, error) {
+	if err := r.Validate(); err != nil {
+		return nil, fmt.Errorf("workload: %w", err)
 	}
 	return &TraceLabRun{r: r, live: map[int64]*labSessionRun{}}, nil
 }
@@ -113,11 +121,12 @@ func (r *TraceLabRun) Requests() iter.Seq2[sim.Request, error] {
 	}
 }
 
-// FollowUp answers the end of a round with the next of its session.
+// FollowUp answers the end of a round with the next of its session, and no
+// requests of others.
 func (r *TraceLabRun) FollowUp(done sim.Completion) []sim.Request {
 	o := done.Request.Origin
 	c := r.live[o.Session]
-	if c == nil || o.Source != r.r.Source {
+	if c == nil || o.Source != r.r.Source || done.Request.ID != c.requests[c.next-1].ID {
 		return nil
 	}
 	if done.Kind != sim.Finish {

@@ -10,15 +10,16 @@ import (
 // [LogNormal] and [Mixture] with a Max move what lies above it to the bound
 // instead, as a service does that cuts requests (censoring).
 type Truncated struct {
-	Lengths  Lengths
-	Prompt   Range
-	Output   Range
-	MaxTotal int // of prompt and output together; 0 means no such bound
+	Lengths  Lengths `doc:"lengths"`
+	Prompt   Range   `doc:"prompt,opt"`
+	Output   Range   `doc:"output,opt"`
+	MaxTotal int     `doc:"max_total_tokens,opt"` // of prompt and output together; 0 means no such bound
 }
 
 // Range are bounds of a length; 0 means no bound.
 type Range struct {
-	Min, Max int
+	Min int `doc:"min_tokens,opt"`
+	Max int `doc:"max_tokens,opt"`
 }
 
 func (r Range) has(v int) bool { return v >= r.Min && (r.Max == 0 || v <= r.Max) }

@@ -34,10 +34,10 @@ func (f RateFunc) Rate(t sim.Time) float64 { return f(t) }
 // That is exact for every rate below the peak; a rate above it, or below 0, is
 // an error.
 type Varying struct {
-	Rate RateFunction
+	Rate RateFunction `doc:"rate"`
 	// Peak is at least the highest rate, and the closer the faster the
 	// process. 0 asks Rate for it.
-	Peak float64
+	Peak float64 `doc:"peak_per_s,opt"`
 }
 
 // Validate reports an invalid field.

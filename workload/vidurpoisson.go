@@ -11,7 +11,7 @@ import (
 // gaps, those longer than 3/QPS cut to it. Their mean is (1-exp(-3))/QPS, so
 // it delivers 5.2 % more requests than asked for, and their CV is 0.88.
 type VidurPoisson struct {
-	QPS float64 // above 0
+	QPS float64 `doc:"rate_per_s"` // above 0
 }
 
 // Validate reports an invalid field.

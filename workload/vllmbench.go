@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -22,15 +23,16 @@ import (
 // requests at 0.01 have a CV of 7.0, not 10; and every run has the same load.
 // [Gamma] is the process without it. All gaps are held, 8 bytes per request.
 type VLLMBench struct {
-	Requests int     // --num-prompts, at least 1
-	Rate     float64 // --request-rate, above 0; +Inf means all at 0
+	Requests int     `doc:"requests"`       // --num-prompts, at least 1
+	Rate     float64 `doc:"rate_per_s,opt"` // --request-rate, above 0; +Inf means all at 0
 	// Burstiness is the shape of the gaps, at least 1e-6: smaller is burstier.
 	// 0 means 1, Poisson-like; +Inf means equal gaps.
-	Burstiness float64
+	Burstiness float64 `doc:"burstiness,opt"`
 	// RampUp varies the rate with the number of the request, not with time,
 	// from From for the first to To for the last. Rate is not used then.
-	RampUp   VLLMRampUp
-	From, To float64 // requests per second, above 0 with a RampUp
+	RampUp VLLMRampUp `doc:"ramp_up,opt"`
+	From   float64    `doc:"from_per_s,opt"` // requests per second, above 0 with a RampUp
+	To     float64    `doc:"to_per_s,opt"`
 }
 
 // VLLMRampUp is the shape of a ramp-up of [VLLMBench].
@@ -42,6 +44,27 @@ const (
 	LinearRampUp
 	ExponentialRampUp
 )
+
+// vllmRampUps are the names of the shapes.
+var vllmRampUps = [...]string{NoRampUp: "", LinearRampUp: "linear", ExponentialRampUp: "exponential"}
+
+// MarshalText returns the name that --ramp-up-strategy has for it.
+func (r VLLMRampUp) MarshalText() ([]byte, error) {
+	if int(r) >= len(vllmRampUps) {
+		return nil, fmt.Errorf("VLLMRampUp is %d", r)
+	}
+	return []byte(vllmRampUps[r]), nil
+}
+
+// UnmarshalText reads a name.
+func (r *VLLMRampUp) UnmarshalText(name []byte) error {
+	i := slices.Index(vllmRampUps[:], string(name))
+	if i < 0 {
+		return fmt.Errorf("%q is no ramp-up, want linear, exponential or empty", brief(string(name)))
+	}
+	*r = VLLMRampUp(i)
+	return nil
+}
 
 // Validate reports an invalid field.
 func (v VLLMBench) Validate() error {

@@ -17,9 +17,9 @@ import (
 // with a heavier tail than [Gamma] of the same CV, a larger one more even. The
 // first arrival comes one gap after 0.
 type Weibull struct {
-	Rate  float64 // requests per second, above 0
-	Shape float64 // 0.1 to 100; 0 means that CV is given
-	CV    float64 // 0.0127 to 430, those of the shapes; 0 means that Shape is given
+	Rate  float64 `doc:"rate_per_s"` // requests per second, above 0
+	Shape float64 `doc:"shape,opt"`  // 0.1 to 100; 0 means that CV is given
+	CV    float64 `doc:"cv,opt"`     // 0.0127 to 430, those of the shapes; 0 means that Shape is given
 }
 
 const (

@@ -19,42 +19,42 @@ import (
 //
 // What a node draws depends on (Seed, workflow, node, attempt) alone.
 type Workflow struct {
-	Seed uint64
+	Seed uint64 `doc:"-"`
 	// Starts says when workflows begin.
-	Starts Arrivals
+	Starts Arrivals `doc:"starts"`
 	// Source becomes Origin.Source, and keeps the IDs of several workloads apart:
 	// from 0 to 32,767.
-	Source int
+	Source int `doc:"-"`
 	// Class is the index of the class of the calls.
-	Class int
-	Nodes []Node // at most 256, each behind those that it comes after
+	Class int    `doc:"-"`
+	Nodes []Node `doc:"nodes"` // at most 256, each behind those that it comes after
 	// Deadline is given to the calls for policies, counted from the start; 0
 	// means none.
-	Deadline time.Duration
+	Deadline time.Duration `doc:"deadline_ms,opt"`
 	// Path is the client's side of every call; nil means none.
-	Path *sim.Path
+	Path *sim.Path `doc:"client_path,opt"`
 	// Done hears of every workflow that has ended. nil means nobody does.
-	Done func(WorkflowResult)
+	Done func(WorkflowResult) `doc:"-"`
 }
 
 // Node is a step of a [Workflow]: a model call if it has Lengths, a tool if it
 // has a Tool.
 type Node struct {
-	Name    string
-	After   []int // indices of nodes
-	Lengths Lengths
-	Tool    Delay
+	Name    string  `doc:"name,opt"`
+	After   []int   `doc:"after,opt"` // indices of nodes
+	Lengths Lengths `doc:"lengths,opt"`
+	Tool    Delay   `doc:"tool,opt"`
 	// Skip is the probability that the node is left out; it is done at once
 	// then.
-	Skip float64
+	Skip float64 `doc:"skip,opt"`
 	// Fail is the probability that an attempt of a tool fails at its end, and
 	// Retries how often it is tried again, at most 255; so is a call that is
 	// rejected or aborted. When the last attempt fails, the workflow does.
-	Fail    float64
-	Retries int
+	Fail    float64 `doc:"fail,opt"`
+	Retries int     `doc:"retries,opt"`
 	// Deadline of the class, MaxOutput and Patience of the call.
-	MaxOutput int
-	Patience  sim.Patience
+	MaxOutput int          `doc:"max_output_tokens,opt"`
+	Patience  sim.Patience `doc:"patience,opt"`
 }
 
 // WorkflowResult is what became of one workflow.
@@ -249,7 +249,7 @@ func (r *WorkflowRun) call(f *flow, i int, t sim.Time, out []sim.Request) []sim.
 		return out
 	}
 	q := sim.Request{
-		ID:      r.w.Source<<48 | int(f.Number)<<16 | i<<8 | attempt,
+		ID:      r.callID(f, i) | attempt,
 		Arrival: t.Add(r.w.Path.Before()), Prompt: l.Prompt, Output: l.Output, MaxOutput: n.MaxOutput, Class: r.w.Class,
 		Path: r.w.Path, Patience: n.Patience, Origin: sim.Origin{Source: r.w.Source, Session: f.Number, Node: i},
 	}
@@ -278,11 +278,17 @@ func (r *WorkflowRun) done(f *flow, i int, t sim.Time, out []sim.Request) []sim.
 	return out
 }
 
-// FollowUp answers the end of a call with those that waited for it.
+// callID is the ID of the first attempt of a call.
+func (r *WorkflowRun) callID(f *flow, node int) int {
+	return r.w.Source<<48 | int(f.Number)<<16 | node<<8
+}
+
+// FollowUp answers the end of a call with those that waited for it, and no
+// requests of others.
 func (r *WorkflowRun) FollowUp(c sim.Completion) []sim.Request {
 	o := c.Request.Origin
 	f := r.live[o.Session]
-	if f == nil || o.Source != r.w.Source || o.Node >= len(r.w.Nodes) {
+	if f == nil || o.Source != r.w.Source || o.Node >= len(r.w.Nodes) || c.Request.ID != r.callID(f, o.Node)|(f.Nodes[o.Node].Attempts-1) {
 		return nil
 	}
 	switch {

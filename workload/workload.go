@@ -16,52 +16,52 @@ import (
 // the engine fares.
 type Workload struct {
 	// Seed determines everything that is drawn.
-	Seed uint64
+	Seed uint64 `doc:"-"`
 	// Arrivals says when requests arrive. Unless it ends, neither does the
 	// workload.
-	Arrivals Arrivals
+	Arrivals Arrivals `doc:"arrivals"`
 	// Mix says what they are: the class of each request is drawn by weight,
 	// independently. Request.Class indexes it. A class that is added, or
 	// whose weight grows, takes requests from the others; those that stay
 	// where they are do not change.
-	Mix []Share
+	Mix []Share `doc:"mix"`
 	// PrefixBlock is the block size of the hash chains of prompts and outputs; 0
 	// makes none.
-	PrefixBlock int
+	PrefixBlock int `doc:"prefix_block_tokens,opt"`
 
-	part string // of a Merged
+	part string // of a Merged or a Document
 }
 
 // Share is one class of requests in a [Workload].
 type Share struct {
 	// Class has the name, the priority and the latency targets.
-	Class sim.Class
+	Class sim.Class `doc:"class,opt"`
 	// Weight is the class's part of the requests after division by the sum of
 	// all weights; at least 0. The only share of a mix needs none.
-	Weight float64
+	Weight float64 `doc:"weight,opt"`
 	// Lengths draws prompt and output.
-	Lengths Lengths
+	Lengths Lengths `doc:"lengths"`
 	// Preamble draws the texts in front of the prompt that Lengths draws, by which
 	// the prompt is longer. nil means none.
-	Preamble Preamble
+	Preamble Preamble `doc:"preamble,opt"`
 	// Texts is the name of what Preamble takes its texts from: shares of one name
 	// have them in common. By default each class has its own.
-	Texts string
+	Texts string `doc:"texts,opt"`
 	// MaxOutput is what the clients ask for at most. An output drawn longer
 	// is cut by the engine. 0 means no limit.
-	MaxOutput int
+	MaxOutput int `doc:"max_output_tokens,opt"`
 	// Hint gives requests a prediction of their output. nil means none.
-	Hint *Hint
+	Hint *Hint `doc:"hint,opt"`
 	// Deadline is given to policies, counted from the arrival. 0 means none.
-	Deadline time.Duration
+	Deadline time.Duration `doc:"deadline_ms,opt"`
 	// Patience says when clients give up.
-	Patience sim.Patience
+	Patience sim.Patience `doc:"patience,opt"`
 }
 
 // Hint is a prediction of the output length with a log-normal error:
 // Output·exp(Sigma·z), rounded, at least 1. Sigma 0 predicts exactly.
 type Hint struct {
-	Sigma float64
+	Sigma float64 `doc:"sigma"`
 }
 
 // Classes returns the classes of the mix, for sim.Config.Classes.
@@ -122,6 +122,7 @@ type drawer struct {
 	salts        []string                                 // one per class
 	texts        *family
 	preambleRand *rand.Rand
+	own          uint64 // of the IDs of texts that requests do not share
 	scratch      transcript
 }
 
@@ -131,6 +132,7 @@ func newDrawer(w Workload) *drawer {
 		lengths: newFamily(w.Seed, "lengths"),
 		hints:   newFamily(w.Seed, "hint"),
 		texts:   newFamily(w.Seed, "preamble"),
+		own:     newFamily(w.Seed, "texts "+w.part).key0,
 		block:   w.PrefixBlock,
 	}
 	d.lengthRand, d.hintRand, d.preambleRand = rand.New(d.lengths), rand.New(d.hints), rand.New(d.texts)
@@ -211,7 +213,7 @@ func (d *drawer) prefix(q *sim.Request) error {
 	if d.block == 0 {
 		return nil
 	}
-	t.add(Text{ID: mix(d.texts.key0 ^ uint64(q.ID)), Tokens: q.Prompt + q.Output - t.tokens})
+	t.add(Text{ID: mix(d.own ^ uint64(q.ID)), Tokens: q.Prompt + q.Output - t.tokens})
 	t.chain = make([]kv.Hash, 0, t.tokens/d.block)
 	q.Prefix, q.PrefixBlock = t.hash(), d.block
 	return nil

@@ -103,7 +103,7 @@ func (o *options) convertible(f *format, r *Report) error {
 	case o.to == "tracelab":
 		return nil
 	case f.name == "tracelab" && o.closedLoop():
-		return fmt.Errorf("%s: its requests arrive when answers come; -assume-ttft and -assume-itl say how long these are taken to need", o.file)
+		return fmt.Errorf("%s: %w", o.file, errClosedLoop)
 	case f.loses != "" && !o.lossy:
 		return fmt.Errorf("%s: %s would lose %s; -lossy leaves them out", o.file, o.to, f.loses)
 	}

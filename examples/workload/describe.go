@@ -43,9 +43,10 @@ const (
 		"between 20 bins of the prompt, whose edges are such percentiles and belong to the bin below."
 	sharingConvention = " Prompts are replayed one after the other; a block is found behind equal blocks; " +
 		"ids of blocks that are not full count, which engines do not share."
-	rateConvention   = "Figures of rates are over windows, those of the CV over windows with requests. " + percentiles
-	equalConvention  = "Of lengths, every client and window counts the same, however much it sends: -rates names the file that says how much."
-	weightConvention = "Lengths are weighted by the rates of clients and windows."
+	documentConvention = " Requests of a document are generated, no more than -requests and -horizon let."
+	rateConvention     = "Figures of rates are over windows, those of the CV over windows with requests. " + percentiles
+	equalConvention    = "Of lengths, every client and window counts the same, however much it sends: -rates names the file that says how much."
+	weightConvention   = "Lengths are weighted by the rates of clients and windows."
 )
 
 // describe reads the file as often as its figures need.
@@ -73,30 +74,49 @@ func describe(ctx context.Context, o options) (Output, error) {
 
 // detect is the format of the file, of -format if that is there. Flags that
 // mean nothing to it are an error.
-func (o *options) detect() (f *format, err error) {
-	if o.format != "" {
-		f = formatNamed(o.format)
-	} else if f, err = detect(o.file); err != nil {
+func (o *options) detect() (*format, error) {
+	f, err := o.formatOf(o.file)
+	if err != nil {
 		return nil, err
 	}
+	return f, o.meant(f)
+}
+
+func (o *options) formatOf(file string) (*format, error) {
+	if o.format != "" {
+		return formatNamed(o.format), nil
+	}
+	return detect(file)
+}
+
+// meant is an error if a flag means nothing to any of the formats.
+func (o *options) meant(formatsOfFiles ...*format) error {
 	for _, name := range o.set {
-		var takers []string
+		var takers, used []string
+		means := false
 		for _, other := range formats {
 			if slices.Contains(other.flags, name) {
 				takers = append(takers, other.name)
 			}
 		}
-		if takers != nil && !slices.Contains(takers, f.name) {
-			return nil, fmt.Errorf("%s: -%s means nothing to the format %s, but to %s", o.file, name, f.name, strings.Join(takers, ", "))
+		for _, f := range formatsOfFiles {
+			used = append(used, f.name)
+			means = means || slices.Contains(f.flags, name)
+		}
+		if takers != nil && !means {
+			return fmt.Errorf("%s: -%s means nothing to the format %s, but to %s", o.file, name, strings.Join(used, ", "), strings.Join(takers, ", "))
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // describeRequests describes a format that has requests. Rows that are out of
 // order are put in order, which Counts then says.
 func describeRequests(ctx context.Context, o options, f *format, out *Output) error {
 	out.Rows, out.Conventions = &workload.Counts{}, requestConvention
+	if f.name == "document" {
+		out.Conventions += documentConvention
+	}
 	sort := false
 	pass := func(what string) iter.Seq2[sim.Request, error] {
 		return o.watch(ctx, what, f.requests(o, sort, out.Rows))

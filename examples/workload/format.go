@@ -53,6 +53,10 @@ var formats = []format{
 		flags: []string{"prompt-column", "output-column", "time-column", "unit", "skip-malformed"},
 	},
 	{name: "trace", is: has("request_id", "client_send_ms"), requests: ownTrace, loses: "the timelines"},
+	{
+		name: "document", is: has("servesim_workload"), requests: document, loses: "the seed, classes and feedback",
+		flags: []string{"assume-ttft", "assume-itl", "requests", "horizon"},
+	},
 	{name: "ragpulse-side", is: has("token_length")},
 	{name: "servegen", is: func(h head) bool { return h.archive || h.windows() }, flags: []string{"rates"}},
 }
@@ -147,7 +151,7 @@ func lengths(o options, sort bool, c *workload.Counts) iter.Seq2[sim.Request, er
 func openLoop(o options, sort bool, c *workload.Counts) iter.Seq2[sim.Request, error] {
 	t := workload.TraceLab{Path: o.file, BlockTokens: o.blockTokens, Sort: sort, Counts: c}
 	if !o.closedLoop() {
-		t.OpenLoop = func(r workload.TraceLabRound) time.Duration { return o.ttft + time.Duration(max(0, r.Output-1))*o.gap }
+		t.OpenLoop = func(r workload.TraceLabRound) time.Duration { return o.takes(r.Output) }
 	}
 	if !o.noPrefix {
 		return t.Requests()

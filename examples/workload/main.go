@@ -1,8 +1,10 @@
-// Workload describes recorded workloads and converts them between formats.
+// Workload describes recorded workloads and workload documents, converts them
+// between formats and draws them.
 //
 //	go run ./examples/workload describe FILE
 //	go run ./examples/workload describe -json FILE
 //	go run ./examples/workload convert -to mooncake FILE OUTPUT
+//	go run ./examples/workload plot -out DIR RECORDING DOCUMENT
 package main
 
 import (
@@ -34,23 +36,30 @@ func main() {
 
 const usage = `Usage: workload describe [flags] FILE
        workload convert -to FORMAT [flags] FILE [OUTPUT]
+       workload plot -out DIR [flags] FILE...
 
 describe reads a recorded workload and says how requests arrive, how long they
 are and what they share. convert writes it in another format, to standard
-output without OUTPUT, and reports what became of the rows.
+output without OUTPUT, and reports what became of the rows. plot draws PNG
+pictures of one workload, or of several to compare: arrivals per second, index
+of dispersion by window, prompt against output lengths.
 
-FILE is plain or gzip. Its format is told by its content, or by -format.
+FILE is plain or gzip. Its format is told by its content, or by -format. It may
+be a workload document (JSON with "servesim_workload") in place of a recording:
+its requests are generated, the first 100,000 unless -requests says otherwise.
 Nothing is lost without being asked for: what cannot be read is an error, and
 so is a conversion into a format that has no place for something (-lossy).
 
 `
+
+var commands = []string{"describe", "convert", "plot"}
 
 // run is the program without its process.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 || slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
 		o := options{}
 		fmt.Fprint(stderr, usage)
-		for _, command := range []string{"describe", "convert"} {
+		for _, command := range commands {
 			fmt.Fprintf(stderr, "Flags of %s:\n", command)
 			fs := o.flags(command)
 			fs.SetOutput(stderr)
@@ -58,12 +67,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			fmt.Fprintln(stderr)
 		}
 		if len(args) == 0 {
-			return errors.New("describe or convert?")
+			return errors.New("describe, convert or plot?")
 		}
 		return flag.ErrHelp
 	}
-	if !slices.Contains([]string{"describe", "convert"}, args[0]) {
-		return fmt.Errorf("unknown command %q; known are describe and convert", args[0])
+	if !slices.Contains(commands, args[0]) {
+		return fmt.Errorf("unknown command %q; known are describe, convert and plot", args[0])
 	}
 	o, err := parse(args[0], args[1:], stderr)
 	if err != nil {
@@ -71,8 +80,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	o.show, o.done = terminal.Status(stderr)
 	defer o.done()
-	if args[0] == "convert" {
+	switch args[0] {
+	case "convert":
 		return convert(ctx, o, stdout, stderr)
+	case "plot":
+		return plotFiles(ctx, o, stdout)
 	}
 	out, err := describe(ctx, o)
 	if err != nil {
@@ -94,8 +106,10 @@ func writeJSON(w io.Writer, v any) error {
 // options are what the command line says.
 type options struct {
 	file   string
-	output string // empty: standard output
-	format string // empty: told by the content
+	files  []string // to plot
+	output string   // empty: standard output
+	out    string   // folder of pictures
+	format string   // empty: told by the content
 	json   bool
 
 	unit        time.Duration
@@ -112,6 +126,9 @@ type options struct {
 	prompt      string        // columns of a length file
 	answer      string
 	clock       string
+
+	requests int           // generated from a document at most
+	horizon  time.Duration // 0: none
 
 	cacheBlocks []int
 	rates       string // file of the rates of clients whose lengths are described
@@ -146,6 +163,8 @@ func parse(command string, args []string, messages io.Writer) (options, error) {
 	switch files := fs.Args(); {
 	case len(files) == 0:
 		return o, fmt.Errorf("%s what? FILE is missing", command)
+	case command == "plot":
+		o.files = files
 	case len(files) == 1:
 		o.file = files[0]
 	case len(files) == 2 && command == "convert":
@@ -165,7 +184,13 @@ func (o *options) check(command string) error {
 	if o.ttft < 0 || o.gap < 0 {
 		return fmt.Errorf("-assume-ttft is %v and -assume-itl %v, want at least 0", o.ttft, o.gap)
 	}
-	if command == "describe" {
+	if o.requests < 0 || o.horizon < 0 {
+		return fmt.Errorf("-requests is %d and -horizon %v, want at least 0", o.requests, o.horizon)
+	}
+	switch {
+	case command == "plot" && o.out == "":
+		return errors.New("-out is missing: the folder of the pictures")
+	case command != "convert":
 		return nil
 	}
 	switch {
@@ -186,7 +211,11 @@ func (o *options) flags(command string) *flag.FlagSet {
 	fs := flag.NewFlagSet(command, flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported once, by main
 	fs.StringVar(&o.format, "format", "", "`name` of the format of FILE, instead of what its content tells:\n"+wrapNames(formatNames()))
-	fs.BoolVar(&o.json, "json", false, "print one JSON object")
+	if command == "plot" {
+		fs.StringVar(&o.out, "out", "", "`folder` of the pictures, which is made")
+	} else {
+		fs.BoolVar(&o.json, "json", false, "print one JSON object")
+	}
 	fs.DurationVar(&o.unit, "unit", 0, "unit of timestamps that are numbers, 1s, 1ms, 1µs or 1ns;\n0 is that of the format")
 	fs.IntVar(&o.blockTokens, "block-tokens", 0, "`tokens` of a block of the prefixes of FILE; 0 is the format's")
 	fs.BoolVar(&o.looseIDs, "loose-ids", false, "accept rows that do not have one hash id per block")
@@ -200,9 +229,14 @@ func (o *options) flags(command string) *flag.FlagSet {
 	fs.StringVar(&o.clock, "time-column", "", "`name` of the column of arrivals (length files)")
 	fs.DurationVar(&o.spread, "spread", 0, "spread rows with equal timestamps over this `time`, such as 3s")
 	fs.BoolVar(&o.skip, "skip-malformed", false, "drop rows that cannot be read, and count them")
-	fs.DurationVar(&o.ttft, "assume-ttft", 0, "replay sessions in open loop as if answers needed this `time` to\nthe first token (TraceLab)")
+	fs.DurationVar(&o.ttft, "assume-ttft", 0, "replay sessions in open loop as if answers needed this `time` to\nthe first token (TraceLab, documents)")
 	fs.DurationVar(&o.gap, "assume-itl", 0, "the same for each further token")
-	if command == "describe" {
+	fs.IntVar(&o.requests, "requests", 100_000, "`number` of requests to generate at most; 0 is all (documents)\n")
+	fs.DurationVar(&o.horizon, "horizon", 0, "`time` after which no request is generated; 0 is none (documents)")
+	switch command {
+	case "plot":
+		return fs
+	case "describe":
 		o.cacheBlocks = []int{1_000, 10_000, 30_000, 50_000, 100_000}
 		fs.Func("cache-blocks", "sizes of caches to replay prefixes in, `blocks` between commas\n(default 1000,10000,30000,50000,100000)", o.setCacheBlocks)
 		fs.StringVar(&o.rates, "rates", "", "weigh the lengths of clients by the rates in this `file` (ServeGen)")

@@ -119,8 +119,8 @@ func TestErrors(t *testing.T) {
 	azure := file(t, "a", "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-12 00:00:01Z,1,2\n2024-05-12 00:00:00Z,1,2\n")
 	out := filepath.Join(t.TempDir(), "out")
 	for want, args := range map[string][]string{
-		"describe or convert?": {},
-		`unknown command "plot"; known are describe and convert`:                                                  {"plot"},
+		"describe, convert or plot?":                                                                              {},
+		`unknown command "draw"; known are describe, convert and plot`:                                            {"draw"},
 		"describe what? FILE is missing":                                                                          {"describe"},
 		`unexpected argument "-json" (flags go before FILE)`:                                                      {"describe", azure, "-json"},
 		"flag provided but not defined: -sorted; flags of describe are -":                                         {"describe", "-sorted", azure},
@@ -164,12 +164,12 @@ func TestErrors(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"-h"}, {"help"}, {"describe", "-h"}, {"convert", "--help"}} {
+	for _, args := range [][]string{{"-h"}, {"help"}, {"describe", "-h"}, {"convert", "--help"}, {"plot", "-h"}} {
 		var stdout, stderr bytes.Buffer
 		if err := run(context.Background(), args, &stdout, &stderr); !errors.Is(err, flag.ErrHelp) {
 			t.Errorf("workload %v: %v", args, err)
 		}
-		for _, w := range []string{"Usage: workload describe [flags] FILE", "-format", "-spread", "-json"} {
+		for _, w := range []string{"Usage: workload describe [flags] FILE", "-format", "-spread", "workload plot -out DIR"} {
 			if !strings.Contains(stderr.String(), w) {
 				t.Errorf("workload %v: the help lacks %q", args, w)
 			}
@@ -190,6 +190,7 @@ func TestInterrupt(t *testing.T) {
 	for _, args := range [][]string{
 		{"describe", "testdata/mooncake.jsonl"}, {"describe", "testdata/tracelab.csv"},
 		{"convert", "-to", "mooncake", "testdata/mooncake.jsonl", out}, {"convert", "-to", "tracelab", "testdata/tracelab.csv", out},
+		{"plot", "-out", out, "testdata/mooncake.jsonl"}, {"describe", "-assume-itl", "1ms", "testdata/document.json"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if err := run(ctx, args, &stdout, &stderr); !errors.Is(err, context.Canceled) || stdout.Len() > 0 {
