@@ -52,8 +52,8 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 const usage = `Usage: transferbound [flags]
 
 Bursts of requests reach a prefill pool; the decode pool fetches their KV over a
-link and samples the first token. The same requests are run over each link. Times
-are virtual.
+link and samples the first token. The same requests are run over each link.
+Times are virtual.
 
 `
 
