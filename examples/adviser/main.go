@@ -16,30 +16,20 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 	"time"
 
+	"servesim/examples/internal/command"
 	"servesim/sim/profile"
 	"servesim/sim/trace"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "adviser:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("adviser", run) }
 
 // run is the program without its process. Help goes to messages.
 func run(ctx context.Context, args []string, out, messages io.Writer) error {
@@ -47,16 +37,8 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	var savings []profile.Saving
 	l := defaultLoad()
 	flags := newFlags(&asJSON, &savings, &l)
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(messages, usage)
-			flags.SetOutput(messages)
-			flags.PrintDefaults()
-			return err
-		}
-		var known []string
-		flags.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
-		return fmt.Errorf("%w; flags are %s", err, strings.Join(known, ", "))
+	if err := command.ParseFiles(flags, usage, args, messages); err != nil {
+		return err
 	}
 	if flags.NArg() > 1 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(1))
@@ -76,17 +58,11 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
 	if asJSON {
-		encoder := json.NewEncoder(&b)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(r); err != nil {
-			return err
-		}
-	} else {
-		r.print(&b)
+		return command.WriteJSON(out, r)
 	}
+	var b bytes.Buffer
+	r.print(&b)
 	_, err = out.Write(b.Bytes())
 	return err
 }
@@ -147,7 +123,6 @@ duration_ms. A wait is time in which nothing runs that the span needs.
 // newFlags binds the command line.
 func newFlags(asJSON *bool, savings *[]profile.Saving, l *load) *flag.FlagSet {
 	flags := flag.NewFlagSet("adviser", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are reported once, by main
 	flags.BoolVar(asJSON, "json", false, "print one JSON object")
 	flags.Func("save", "`span=ms`: shorten a span; may be given more than once, for all at once", func(s string) error {
 		i := strings.LastIndex(s, "=")

@@ -3,38 +3,24 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
+	"servesim/examples/internal/commandtest"
 	"servesim/sim/profile"
 	"servesim/sim/trace"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 // output runs the program.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), args, &out, &messages); err != nil {
-		t.Fatalf("adviser %v: %v", args, err)
-	}
-	if messages.Len() > 0 {
-		t.Errorf("adviser %v: messages %q", args, &messages)
-	}
-	return out.String()
+	return commandtest.Output(t, run, args...)
 }
 
 // whole is the output without arguments, as JSON.
@@ -54,26 +40,7 @@ func figures(t *testing.T, args ...string) report {
 	if len(args) > 0 {
 		text = func() string { return output(t, append([]string{"-json"}, args...)...) }
 	}
-	var r report
-	decoder := json.NewDecoder(strings.NewReader(text()))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&r); err != nil {
-		t.Fatal(err)
-	}
-	if decoder.More() {
-		t.Error("more than one JSON value")
-	}
-	return r
-}
-
-// file writes a file and returns its path.
-func file(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return commandtest.Object[report](t, text())
 }
 
 func TestGolden(t *testing.T) {
@@ -83,23 +50,9 @@ func TestGolden(t *testing.T) {
 		"file": {"-save", "retrieve=100", "testdata/workflows.json"},
 	} {
 		got := output(t, args...)
-		path := filepath.Join("testdata", name+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		for _, line := range strings.Split(got, "\n") {
-			if name != "json" && utf8.RuneCountInString(line) > 80 {
-				t.Errorf("%s: long line %q", name, line)
-			}
+		commandtest.Golden(t, name, got)
+		if name != "json" {
+			commandtest.Columns(t, got)
 		}
 	}
 }
@@ -314,12 +267,7 @@ func TestUnderLoad(t *testing.T) {
 
 // An interrupted run says so and prints nothing.
 func TestInterrupt(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	var out, messages bytes.Buffer
-	if err := run(ctx, nil, &out, &messages); !errors.Is(err, context.Canceled) || out.Len() > 0 {
-		t.Errorf("%v, printed %q", err, &out)
-	}
+	commandtest.Interrupted(t, run)
 }
 
 func TestSave(t *testing.T) {
@@ -342,20 +290,16 @@ func TestLargeWorkflow(t *testing.T) {
 		fmt.Fprintf(&b, `{"name":"%s 0\n","duration_ms":1}`, strings.Repeat("long", 20))
 	}
 	b.WriteString("]}")
-	text := output(t, file(t, "large.json", b.String()))
+	text := output(t, commandtest.File(t, "large.json", b.String()))
 	lines := strings.Split(text, "\n")
 	if len(lines) > 90 || !strings.Contains(text, "… and 1960 more") {
 		t.Errorf("%d lines", len(lines))
 	}
-	for _, line := range lines[4:] { // the first hold the name
-		if utf8.RuneCountInString(line) > 80 {
-			t.Errorf("long line %q", line)
-		}
-	}
+	commandtest.Columns(t, strings.Join(lines[4:], "\n")) // the first hold the name
 }
 
 func TestErrors(t *testing.T) {
-	broken := file(t, "broken.json", "{\"workflow\": \"w\",\n\"spans\": [{\"name\": \"a\", \"after\": [\"b\"], \"duration_ms\": 1}]}")
+	broken := commandtest.File(t, "broken.json", "{\"workflow\": \"w\",\n\"spans\": [{\"name\": \"a\", \"after\": [\"b\"], \"duration_ms\": 1}]}")
 	for _, c := range []struct {
 		args []string
 		want string
@@ -376,16 +320,11 @@ func TestErrors(t *testing.T) {
 		{[]string{"-save", "tools=1"}, `profile: workflow "assistant" has no span "tools"`},
 		{[]string{"-save", "tool=761"}, `profile: span "tool" takes 760ms and cannot save 761ms`},
 	} {
-		var out, messages bytes.Buffer
-		if err := run(context.Background(), c.args, &out, &messages); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: %v, want %s", c.args, err, c.want)
-		}
-		if out.Len() > 0 {
-			t.Errorf("%v: printed %q", c.args, &out)
+		if err := commandtest.Failure(t, run, c.args...); !strings.Contains(err, c.want) {
+			t.Errorf("%v: %s, want %s", c.args, err, c.want)
 		}
 	}
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), []string{"-h"}, &out, &messages); !errors.Is(err, flag.ErrHelp) || !strings.Contains(messages.String(), "-save span=ms") {
-		t.Errorf("-h: %v, %q", err, &messages)
+	if help := commandtest.Help(t, run); !strings.Contains(help, "-save span=ms") {
+		t.Errorf("-h: %q", help)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"servesim/examples/internal/terminal"
 	"servesim/sim/profile"
@@ -32,14 +31,14 @@ func (r *report) print(b *bytes.Buffer) {
 const mostSpans = 40
 
 func (a *advice) print(b *bytes.Buffer) {
-	terminal.Wrap(b, "WORKFLOW ", shown(a.Workflow, 200))
+	terminal.Wrap(b, "WORKFLOW ", terminal.Name(a.Workflow, 200))
 	fmt.Fprintf(b, "\n%11s%11s%11s%11s  %s\n", "start ms", "end ms", "takes ms", "slack ms", "span")
 	for _, s := range a.Spans[:min(mostSpans, len(a.Spans))] {
 		slack := figure(s.SlackMs)
 		if s.Critical {
 			slack = "critical"
 		}
-		fmt.Fprintf(b, "%11s%11s%11s%11s  %s\n", figure(s.StartMs), figure(s.EndMs), figure(s.EndMs-s.StartMs), slack, shown(s.Name, 34))
+		fmt.Fprintf(b, "%11s%11s%11s%11s  %s\n", figure(s.StartMs), figure(s.EndMs), figure(s.EndMs-s.StartMs), slack, terminal.Name(s.Name, 34))
 	}
 	if n := len(a.Spans) - mostSpans; n > 0 {
 		fmt.Fprintf(b, "%46s  … and %d more\n", "", n)
@@ -54,7 +53,7 @@ func (a *advice) print(b *bytes.Buffer) {
 	}
 	var parts []string
 	for _, w := range a.Worth[:min(6, len(a.Worth))] {
-		text := fmt.Sprintf("%s %s", shown(w.Span, 34), figure(w.SaveMs))
+		text := fmt.Sprintf("%s %s", terminal.Name(w.Span, 34), figure(w.SaveMs))
 		if w.SaveMs < w.TakeMs {
 			text += fmt.Sprintf(" of %s, then another branch is critical", figure(w.TakeMs))
 		}
@@ -82,7 +81,7 @@ func (a *advice) print(b *bytes.Buffer) {
 func sum(phases []profile.PhaseTime) string {
 	parts := make([]string, 0, len(phases))
 	for _, p := range phases[:min(20, len(phases))] {
-		parts = append(parts, fmt.Sprintf("%s %s", shown(p.Phase, 34), figure(p.Ms)))
+		parts = append(parts, fmt.Sprintf("%s %s", terminal.Name(p.Phase, 34), figure(p.Ms)))
 	}
 	if len(parts) < len(phases) {
 		parts = append(parts, "…")
@@ -113,17 +112,6 @@ func figure(v profile.Number) string {
 		s = strconv.FormatFloat(float64(v), 'e', 3, 64)
 	}
 	return s
-}
-
-// shown keeps a name from a file on one line and within a column.
-func shown(name string, most int) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		name = strconv.Quote(name)
-	}
-	if utf8.RuneCountInString(name) > most {
-		name = string([]rune(name)[:most-1]) + "…"
-	}
-	return name
 }
 
 // print writes the run of one assistant, and those of many.

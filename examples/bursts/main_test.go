@@ -1,53 +1,30 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"servesim/costmodel"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"servesim/costmodel"
+	"servesim/examples/internal/commandtest"
+)
 
 // output runs the program.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), args, &out, &messages); err != nil {
-		t.Fatalf("bursts %v: %v", args, err)
-	}
-	if messages.Len() > 0 {
-		t.Errorf("bursts %v: messages %q", args, &messages)
-	}
-	return out.String()
+	return commandtest.Output(t, run, args...)
 }
 
 // figures runs the program and reads its JSON object.
 func figures(t *testing.T, args ...string) report {
 	t.Helper()
-	var r report
-	decoder := json.NewDecoder(strings.NewReader(output(t, append(args, "-json")...)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&r); err != nil {
-		t.Fatal(err)
-	}
-	if decoder.More() {
-		t.Error("more than one JSON value")
-	}
-	return r
+	return commandtest.Object[report](t, output(t, append(args, "-json")...))
 }
 
 func TestGolden(t *testing.T) {
@@ -58,19 +35,7 @@ func TestGolden(t *testing.T) {
 		"shortest": {"-order", "shortest-prompt", "-budgets", "1024"},
 	} {
 		got := output(t, args...)
-		path := filepath.Join("testdata", name+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		commandtest.Golden(t, name, got)
 	}
 }
 
@@ -232,25 +197,7 @@ func TestText(t *testing.T) {
 		if strings.Contains(got, "NaN") || strings.Contains(got, "%!") || strings.Contains(got, "Inf") {
 			t.Errorf("%v: not a figure in\n%s", c.args, got)
 		}
-		narrow(t, got)
-	}
-}
-
-// narrow reports lines of more than 80 columns; a tab ends at a multiple of 8.
-func narrow(t *testing.T, text string) {
-	t.Helper()
-	for _, line := range strings.Split(text, "\n") {
-		columns := 0
-		for _, r := range line {
-			if r == '\t' {
-				columns += 8 - columns%8
-			} else {
-				columns++
-			}
-		}
-		if columns > 80 {
-			t.Errorf("%d columns: %s", columns, line)
-		}
+		commandtest.Columns(t, got)
 	}
 }
 
@@ -277,17 +224,13 @@ func TestCells(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), []string{"-h"}, &out, &messages); !errors.Is(err, flag.ErrHelp) || out.Len() > 0 {
-		t.Errorf("error %v, output %q", err, &out)
-	}
-	narrow(t, messages.String())
+	help := commandtest.Help(t, run)
 	newFlags(&scenario{}, new(bool)).VisitAll(func(f *flag.Flag) {
-		if !strings.Contains(messages.String(), "  -"+f.Name) {
+		if !strings.Contains(help, "  -"+f.Name) {
 			t.Errorf("no -%s in the help", f.Name)
 		}
 	})
-	if !utf8.Valid(messages.Bytes()) {
+	if !utf8.ValidString(help) {
 		t.Error("help is not UTF-8")
 	}
 }
@@ -316,10 +259,8 @@ func TestErrors(t *testing.T) {
 		{"-budgets 512,0", "-budgets has 0, want 1 to 1000000"},
 		{"now", `unexpected argument "now"`},
 	} {
-		var out, messages bytes.Buffer
-		err := run(context.Background(), strings.Fields(c.args), &out, &messages)
-		if err == nil || err.Error() != c.want || out.Len() > 0 || messages.Len() > 0 {
-			t.Errorf("%s: error %v, want %s; output %q, messages %q", c.args, err, c.want, &out, &messages)
+		if err := commandtest.Failure(t, run, strings.Fields(c.args)...); err != c.want {
+			t.Errorf("%s: error %s, want %s", c.args, err, c.want)
 		}
 	}
 	for _, c := range []struct{ args, want string }{
@@ -328,16 +269,9 @@ func TestErrors(t *testing.T) {
 		{"-every 3", `invalid value "3" for flag -every`},
 		{"-model Llama-3.1-70B", "(-tp divides it over more GPUs)"},
 	} {
-		var out, messages bytes.Buffer
-		err := run(context.Background(), strings.Fields(c.args), &out, &messages)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q in it", c.args, err, c.want)
+		if err := commandtest.Failure(t, run, strings.Fields(c.args)...); !strings.Contains(err, c.want) {
+			t.Errorf("%s: error %s, want %q in it", c.args, err, c.want)
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	var out bytes.Buffer
-	if err := run(ctx, nil, &out, &out); !errors.Is(err, context.Canceled) || out.Len() > 0 {
-		t.Errorf("cancelled: error %v, output %q", err, &out)
-	}
+	commandtest.Interrupted(t, run)
 }

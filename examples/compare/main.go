@@ -13,28 +13,18 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 
+	"servesim/examples/internal/command"
 	"servesim/examples/internal/terminal"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "compare:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("compare", run) }
 
 // options are what the command line says besides the manifest.
 type options struct {
@@ -65,9 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if o.json {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(out)
+		return command.WriteJSON(stdout, out)
 	}
 	if s, _, err := lookupSet(o.workload); err == nil {
 		fmt.Fprintln(stdout, s.text())
@@ -81,28 +69,17 @@ func parse(args []string, messages io.Writer) (Manifest, options, error) {
 	m := defaults()
 	o := options{}
 	fs := flags(&m, &o)
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(messages, usage)
-			fs.SetOutput(messages)
-			fs.PrintDefaults()
-			return m, o, err
-		}
-		var known []string
-		fs.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
-		return m, o, fmt.Errorf("%w; flags are %s", err, strings.Join(known, ", "))
+	if err := command.Parse(fs, usage, args, messages); err != nil {
+		return m, o, err
 	}
 	if o.config != "" || o.workload != "" {
 		var err error
 		if m, err = o.manifest(); err != nil {
 			return m, o, err
 		}
-		if err := flags(&m, &o).Parse(args); err != nil {
+		if err := command.Parse(flags(&m, &o), usage, args, messages); err != nil {
 			return m, o, err
 		}
-	}
-	if fs.NArg() > 0 {
-		return m, o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
 	set := map[string]bool{}
 	fs.Visit(func(f *flag.Flag) { set[f.Name] = true })
@@ -174,7 +151,6 @@ pool to pool as the work changes. All have the same number of GPUs.
 // flags binds the command line to a manifest, whose values are the defaults.
 func flags(m *Manifest, o *options) *flag.FlagSet {
 	fs := flag.NewFlagSet("compare", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors are reported once, by main
 	fs.Func("schedulers", "comma-separated `names` of\n"+wrapped(schedulerNames())+"\n(default the first five)", func(s string) error {
 		m.Schedulers = strings.Split(s, ",")
 		return nil

@@ -1,21 +1,14 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"servesim/examples/internal/commandtest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // long reports whether the proofs run at full size: SERVESIM_LONG=1.
 func long() bool { return os.Getenv("SERVESIM_LONG") != "" }
@@ -26,14 +19,7 @@ const small = "testdata/small.csv"
 // output runs the program.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), args, &out, &messages); err != nil {
-		t.Fatalf("compare %v: %v", args, err)
-	}
-	if messages.Len() > 0 {
-		t.Errorf("compare %v: messages %q", args, &messages)
-	}
-	return out.String()
+	return commandtest.Output(t, run, args...)
 }
 
 // wall is the one figure that may differ between runs.
@@ -52,15 +38,7 @@ func steady(t *testing.T, schedulers int, args ...string) string {
 // object runs the program with -json and returns its one object.
 func object(t *testing.T, args ...string) map[string]any {
 	t.Helper()
-	decoder := json.NewDecoder(strings.NewReader(output(t, append([]string{"-json"}, args...)...)))
-	var o map[string]any
-	if err := decoder.Decode(&o); err != nil {
-		t.Fatal(err)
-	}
-	if decoder.More() {
-		t.Error("more than one JSON value")
-	}
-	return o
+	return commandtest.Object[map[string]any](t, output(t, append([]string{"-json"}, args...)...))
 }
 
 // results returns the results of an object.
@@ -81,24 +59,8 @@ func number(t *testing.T, o map[string]any, name string) float64 {
 }
 
 func TestGolden(t *testing.T) {
-	for name, got := range map[string]string{
-		"text": output(t, "-recording", small),
-		"json": steady(t, 5, "-recording", small),
-	} {
-		path := filepath.Join("testdata", name+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
+	commandtest.Golden(t, "text", output(t, "-recording", small))
+	commandtest.Golden(t, "json", steady(t, 5, "-recording", small))
 }
 
 func TestErrors(t *testing.T) {
@@ -179,36 +141,22 @@ func TestErrors(t *testing.T) {
 
 		{[]string{"-requests", "5", "-traces", small}, []string{small, "not a directory"}},
 	} {
-		var out, messages bytes.Buffer
-		err := run(context.Background(), c.args, &out, &messages)
-		if err == nil {
-			t.Errorf("%v: no error", c.args)
-			continue
-		}
+		err := commandtest.Failure(t, run, c.args...)
 		for _, want := range c.want {
-			if !strings.Contains(err.Error(), want) {
+			if !strings.Contains(err, want) {
 				t.Errorf("%v: error %q has no %q", c.args, err, want)
 			}
-		}
-		if out.Len() > 0 || messages.Len() > 0 {
-			t.Errorf("%v: output %q, messages %q beside the error", c.args, &out, &messages)
 		}
 	}
 }
 
 func TestCancelled(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
 	for _, args := range [][]string{
 		{"-requests", "5"},
 		{"-requests", "900000000"}, // ends before the workload is described
 		{"-recording", small},
 	} {
-		var out, messages bytes.Buffer
-		err := run(ctx, append(args, "-traces", t.TempDir()), &out, &messages)
-		if !errors.Is(err, context.Canceled) || out.Len() > 0 {
-			t.Errorf("%v: error %v, output %q", args, err, &out)
-		}
+		commandtest.Interrupted(t, run, append(args, "-traces", t.TempDir())...)
 	}
 }
 

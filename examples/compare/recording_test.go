@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"servesim/examples/internal/commandtest"
 )
 
 // Without flags the choice matters: it is the first of the workloads below.
@@ -71,7 +72,7 @@ func TestRecording(t *testing.T) {
 	if !long() {
 		requests, args = 3000, []string{"-requests", "3000"}
 	}
-	recording := shared(t, "recordings/AzureLLMInferenceTrace_conv.csv.gz")
+	recording := commandtest.Shared(t, "recordings/AzureLLMInferenceTrace_conv.csv.gz")
 	dir := filepath.Join(t.TempDir(), "new", "traces")
 	o := object(t, append(args, "-recording", recording, "-traces", dir)...)
 	if w := o["workload"].(map[string]any); w["requests"] != requests {
@@ -92,7 +93,7 @@ func TestRecording(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	profiler := shared(t, "oracle/latency_profiler.py")
+	profiler := commandtest.Shared(t, "oracle/latency_profiler.py")
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3")
@@ -120,18 +121,4 @@ func TestRecording(t *testing.T) {
 			}
 		})
 	}
-}
-
-// shared returns the path of a file beside the repository, or skips.
-func shared(t *testing.T, name string) string {
-	t.Helper()
-	root := os.Getenv("SERVESIM_SHARED")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared")
-	}
-	path := filepath.Join(root, name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no shared/%s", name)
-	}
-	return path
 }

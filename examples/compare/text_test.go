@@ -1,10 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"flag"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"servesim/examples/internal/commandtest"
 	"servesim/sim/metrics"
 )
 
@@ -46,7 +43,7 @@ func TestEightyColumns(t *testing.T) {
 		{[]string{"-requests", "50", "-max-model-len", "2", "-seeds", "2"}, "cannot be compared"},
 	} {
 		got := output(t, c.args...)
-		narrow(t, got)
+		commandtest.Columns(t, got)
 		if !strings.Contains(got, c.want) || strings.Contains(got, "NaN") || strings.Contains(got, "%!") || !utf8.ValidString(got) {
 			t.Errorf("%v: want %q and no NaN in\n%s", c.args, c.want, got)
 		}
@@ -82,32 +79,10 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// narrow reports lines of more than 80 columns; a tab ends at a multiple of 8.
-func narrow(t *testing.T, text string) {
-	t.Helper()
-	for _, line := range strings.Split(text, "\n") {
-		width := 0
-		for _, r := range line {
-			if r == '\t' {
-				width += 8 - width%8
-			} else {
-				width++
-			}
-		}
-		if width > 80 {
-			t.Errorf("%d columns: %s", width, line)
-		}
-	}
-}
-
 func TestHelp(t *testing.T) {
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), []string{"-h"}, &out, &messages); !errors.Is(err, flag.ErrHelp) || out.Len() > 0 {
-		t.Errorf("error %v, output %q", err, &out)
-	}
-	narrow(t, messages.String())
+	help := commandtest.Help(t, run)
 	for _, name := range strings.Fields("schedulers workload recording requests rate-scale replicas prefill-replicas link first-token model gpu slo-ttft slo-itl seed json traces config") {
-		if !strings.Contains(messages.String(), "\n  -"+name) {
+		if !strings.Contains(help, "\n  -"+name) {
 			t.Errorf("no -%s in the help", name)
 		}
 	}

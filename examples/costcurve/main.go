@@ -10,13 +10,11 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
-	"strings"
+
+	"servesim/examples/internal/command"
 )
 
 // report is everything the program prints. The names carry the units.
@@ -25,15 +23,7 @@ type report struct {
 	Device   device   `json:"device"`
 }
 
-func main() {
-	err := run(os.Args[1:], os.Stdout, os.Stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "costcurve:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.ExitOnError("costcurve", run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 const usage = `Usage: costcurve [flags]
 
@@ -45,25 +35,13 @@ teaching constants, worked out by hand, then a transformer on a real GPU.
 // run is the program without its process. Help goes to messages.
 func run(args []string, out, messages io.Writer) error {
 	flags := flag.NewFlagSet("costcurve", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are reported once, by main
 	asJSON := flags.Bool("json", false, "print one JSON object")
 	model := flags.String("model", "Llama-3.1-8B", "`name` of a model in the catalogue; an unknown\none lists them")
 	gpu := flags.String("gpu", "H100", "`name` of a GPU in the catalogue")
 	tp := flags.Int("tp", 1, "GPUs that share every layer")
 	context := flags.Int("context", 1000, "`tokens` that every request holds in its KV cache")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			flags.SetOutput(messages)
-			fmt.Fprint(messages, usage)
-			flags.PrintDefaults()
-			return err
-		}
-		var known []string
-		flags.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
-		return fmt.Errorf("%w; flags are %s", err, strings.Join(known, ", "))
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	if err := command.Parse(flags, usage, args, messages); err != nil {
+		return err
 	}
 	dev, err := newDevice(*model, *gpu, *tp, *context)
 	if err != nil {
@@ -71,9 +49,7 @@ func run(args []string, out, messages io.Writer) error {
 	}
 	r := report{Teaching: newTeaching(), Device: dev}
 	if *asJSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
+		return command.WriteJSON(out, r)
 	}
 	return printText(out, r)
 }

@@ -1,35 +1,20 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"servesim/costmodel"
-
-	"github.com/google/go-cmp/cmp"
+	"servesim/examples/internal/commandtest"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+var program = commandtest.WithoutContext(run)
 
 // output runs the program.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
-	var out, messages bytes.Buffer
-	if err := run(args, &out, &messages); err != nil {
-		t.Fatalf("costcurve %v: %v", args, err)
-	}
-	if messages.Len() > 0 {
-		t.Errorf("costcurve %v: messages %q", args, &messages)
-	}
-	return out.String()
+	return commandtest.Output(t, program, args...)
 }
 
 func TestGolden(t *testing.T) {
@@ -39,31 +24,17 @@ func TestGolden(t *testing.T) {
 		"large": {"-model", "llama-3.1-70b", "-gpu", "h200", "-tp", "2", "-context", "4000"},
 	} {
 		got := output(t, args...)
-		path := filepath.Join("testdata", name+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		commandtest.Golden(t, name, got)
 	}
 }
 
 // The figures of the cost lab and its exercises, as printed there.
 func TestPrintedFigures(t *testing.T) {
 	text := output(t)
+	commandtest.Columns(t, text)
 	lines := map[string]bool{}
 	for _, line := range strings.Split(text, "\n") {
 		lines[strings.Join(strings.Fields(line), " ")] = true
-		if utf8.RuneCountInString(line) > 80 {
-			t.Errorf("wider than 80 columns: %s", line)
-		}
 	}
 	for _, want := range []string{
 		"1 41.0 2.0 61.0 16393 memory 0.488 48.8",
@@ -109,15 +80,7 @@ func TestPrintedFigures(t *testing.T) {
 // The JSON object carries the same figures, and a decode step is never below
 // its floor.
 func TestJSON(t *testing.T) {
-	var r report
-	decoder := json.NewDecoder(strings.NewReader(output(t, "-json")))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&r); err != nil {
-		t.Fatal(err)
-	}
-	if decoder.More() {
-		t.Error("more than one JSON value")
-	}
+	r := commandtest.Object[report](t, output(t, "-json"))
 	got := fmt.Sprintln(r.Teaching.Claim, r.Teaching.Crossover, r.Teaching.Free, r.Teaching.BestUseful,
 		r.Teaching.Limited[0].Largest.Requests, r.Teaching.Limited[1].Largest.Requests,
 		r.Teaching.Decode[4].StepUs, r.Teaching.Unequal.Rate, r.Device.Params)
@@ -153,20 +116,15 @@ func TestErrors(t *testing.T) {
 		{[]string{"-tp", "0"}, "-tp is 0, want at least 1"},
 		{[]string{"-tp", "3"}, "costmodel: Setup.TensorParallel 3 does not divide Model.Heads 32"},
 	} {
-		var out, messages bytes.Buffer
-		if err := run(c.args, &out, &messages); err == nil || err.Error() != c.want {
-			t.Errorf("%v: %v, want %s", c.args, err, c.want)
-		}
-		if out.Len() > 0 {
-			t.Errorf("%v: printed %q", c.args, &out)
+		if err := commandtest.Failure(t, program, c.args...); err != c.want {
+			t.Errorf("%v: %s, want %s", c.args, err, c.want)
 		}
 	}
-	var out, messages bytes.Buffer
-	if err := run([]string{"-h"}, &out, &messages); !errors.Is(err, flag.ErrHelp) || !strings.Contains(messages.String(), "-context tokens") {
-		t.Errorf("-h: %v, %q", err, &messages)
+	if help := commandtest.Help(t, program); !strings.Contains(help, "-context tokens") {
+		t.Errorf("-h: %q", help)
 	}
-	err := run([]string{"-model", "Llama-3.1-70B"}, &out, &messages)
-	if err == nil || !strings.Contains(err.Error(), "leaves -65.23 GB") || !strings.Contains(err.Error(), "-tp divides it") {
-		t.Errorf("70B on one H100: %v", err)
+	err := commandtest.Failure(t, program, "-model", "Llama-3.1-70B")
+	if !strings.Contains(err, "leaves -65.23 GB") || !strings.Contains(err, "-tp divides it") {
+		t.Errorf("70B on one H100: %s", err)
 	}
 }

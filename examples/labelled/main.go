@@ -14,30 +14,19 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 
+	"servesim/examples/internal/command"
 	"servesim/examples/internal/terminal"
 	"servesim/examples/labelled/scenario"
 	"servesim/sim/profile"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "labelled:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("labelled", run) }
 
 // options are what the command line says.
 type options struct {
@@ -52,19 +41,8 @@ type options struct {
 func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	var o options
 	flags := newFlags(&o)
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(messages, usage)
-			flags.SetOutput(messages)
-			flags.PrintDefaults()
-			return err
-		}
-		var known []string
-		flags.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
-		return fmt.Errorf("%w; flags are %s", err, strings.Join(known, ", "))
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	if err := command.Parse(flags, usage, args, messages); err != nil {
+		return err
 	}
 	scenarios, err := o.scenarios()
 	if err != nil {
@@ -85,7 +63,7 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	case o.score != "":
 		err = o.writeScore(&b, m, answers)
 	case o.json:
-		err = writeJSON(&b, m)
+		err = command.WriteJSON(&b, m)
 	default:
 		m.writeText(&b, o.out)
 	}
@@ -127,7 +105,7 @@ func (o *options) make(ctx context.Context, scenarios []scenario.Scenario, messa
 	if o.out == "" {
 		return m, nil
 	}
-	return m, writeFile(o.out, "manifest.json", func(w io.Writer) error { return writeJSON(w, m) })
+	return m, writeFile(o.out, "manifest.json", func(w io.Writer) error { return command.WriteJSON(w, m) })
 }
 
 func readAnswers(path string) (profile.Answers, error) {
@@ -145,16 +123,9 @@ func (o *options) writeScore(w io.Writer, m *Manifest, answers profile.Answers) 
 		return fmt.Errorf("%s: %w", o.score, err)
 	}
 	if o.json {
-		return writeJSON(w, score)
+		return command.WriteJSON(w, score)
 	}
 	return score.WriteText(w)
-}
-
-func writeJSON(w io.Writer, v any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
 }
 
 const usage = `Usage: labelled [flags]
@@ -184,7 +155,6 @@ Only scenario is required. -score reads it.
 // newFlags binds the command line to the options.
 func newFlags(o *options) *flag.FlagSet {
 	flags := flag.NewFlagSet("labelled", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are reported once, by main
 	flags.StringVar(&o.out, "out", "", "write the traces below `directory`, which is made if need be")
 	flags.StringVar(&o.score, "score", "", "score the answers in `file`, to traces of the same seed")
 	flags.StringVar(&o.only, "only", "", "comma-separated `names` of the scenarios to run (default all)")

@@ -2,73 +2,27 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
+	"servesim/examples/internal/commandtest"
 	"servesim/sim/profile"
 	"servesim/sim/trace"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden file")
-
 // output runs the program.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), args, &out, &messages); err != nil {
-		t.Fatalf("labelled %v: %v", args, err)
-	}
-	if messages.Len() > 0 {
-		t.Errorf("labelled %v: messages %q", args, &messages)
-	}
-	return out.String()
-}
-
-func manifest(t *testing.T, text string) (m Manifest) {
-	t.Helper()
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&m); err != nil {
-		t.Fatal(err)
-	}
-	if decoder.More() {
-		t.Error("more than one JSON value")
-	}
-	return m
+	return commandtest.Output(t, run, args...)
 }
 
 func TestGolden(t *testing.T) {
 	got := output(t)
-	golden := filepath.Join("testdata", "text.golden")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
-	for _, line := range strings.Split(got, "\n") {
-		if n := utf8.RuneCountInString(line); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
+	commandtest.Golden(t, "text", got)
+	commandtest.Columns(t, got)
 }
 
 // The files are there, agree with each other, and are read as they should be.
@@ -83,7 +37,7 @@ func TestFiles(t *testing.T) {
 		}
 		return data
 	}
-	m := manifest(t, string(read("manifest.json")))
+	m := commandtest.Object[Manifest](t, string(read("manifest.json")))
 	if len(m.Scenarios) != 5 {
 		t.Fatalf("%d scenarios", len(m.Scenarios))
 	}
@@ -137,7 +91,7 @@ func TestFiles(t *testing.T) {
 // every trace does not.
 func TestScore(t *testing.T) {
 	var right, wrong profile.Answers
-	for _, e := range manifest(t, output(t, "-json")).Scenarios {
+	for _, e := range commandtest.Object[Manifest](t, output(t, "-json")).Scenarios {
 		l := e.Label
 		a := profile.Answer{Scenario: e.Name, Refused: !e.Valid, TTFTPhase: l.TTFTPhase, E2EPhase: l.E2EPhase, Causes: l.Causes, Affected: l.Affected}
 		right.Answers = append(right.Answers, a)
@@ -148,10 +102,7 @@ func TestScore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join(t.TempDir(), "answers.json")
-		if err := os.WriteFile(path, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		path := commandtest.File(t, "answers.json", string(data))
 		if err := json.Unmarshal([]byte(output(t, "-json", "-score", path)), &s); err != nil {
 			t.Fatal(err)
 		}
@@ -169,10 +120,7 @@ func TestScore(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	bad := filepath.Join(t.TempDir(), "bad.json")
-	if err := os.WriteFile(bad, []byte("{\"answers\": [\n{\"scenario\": 3}]}"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	bad := commandtest.File(t, "bad.json", "{\"answers\": [\n{\"scenario\": 3}]}")
 	for _, c := range []struct {
 		args []string
 		want string
@@ -184,29 +132,18 @@ func TestErrors(t *testing.T) {
 		{[]string{"-score", bad + "x"}, "bad.jsonx"},
 		{[]string{"-only", "healthy", "-out", filepath.Join(bad, "below")}, "not a directory"},
 	} {
-		var out, messages bytes.Buffer
-		if err := run(context.Background(), c.args, &out, &messages); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("labelled %q: got %v, want %q", c.args, err, c.want)
-		}
-		if out.Len() > 0 {
-			t.Errorf("labelled %q prints %q", c.args, &out)
+		if err := commandtest.Failure(t, run, c.args...); !strings.Contains(err, c.want) {
+			t.Errorf("labelled %q: got %s, want %q", c.args, err, c.want)
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := run(ctx, nil, &bytes.Buffer{}, &bytes.Buffer{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("stopped: %v", err)
-	}
+	commandtest.Interrupted(t, run)
 }
 
 func TestHelp(t *testing.T) {
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), []string{"-h"}, &out, &messages); !errors.Is(err, flag.ErrHelp) || out.Len() > 0 {
-		t.Errorf("%v, %q", err, &out)
-	}
+	help := commandtest.Help(t, run)
 	for _, want := range []string{"-out directory", "-score file", "traces/NAME.jsonl"} {
-		if !strings.Contains(messages.String(), want) {
-			t.Errorf("help lacks %q:\n%s", want, &messages)
+		if !strings.Contains(help, want) {
+			t.Errorf("help lacks %q:\n%s", want, help)
 		}
 	}
 }

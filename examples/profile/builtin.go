@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"servesim/examples/internal/command"
 	"servesim/examples/internal/terminal"
 	"servesim/sim"
 	"servesim/sim/profile"
@@ -60,7 +61,7 @@ func (o *options) writeBuiltin(w io.Writer) error {
 	}
 	reason := strings.TrimPrefix(refusal.Error(), "profile: ")
 	if o.json {
-		return writeJSON(w, builtin{report, reason})
+		return command.WriteJSON(w, builtin{report, reason})
 	}
 	fmt.Fprintln(w, "POSITIVE CASE: a burst, the same service for all and a queue that grows")
 	if err := report.WriteText(w); err != nil {

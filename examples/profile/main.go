@@ -14,7 +14,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,18 +24,12 @@ import (
 	"strings"
 	"time"
 
+	"servesim/examples/internal/command"
 	"servesim/examples/internal/terminal"
 	"servesim/sim/profile"
 )
 
-func main() {
-	switch err := run(os.Args[1:], os.Stdout, os.Stderr); {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "profile:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.ExitOnError("profile", run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // options are what the command line says.
 type options struct {
@@ -50,16 +43,8 @@ type options struct {
 func run(args []string, out, messages io.Writer) error {
 	var o options
 	flags := newFlags(&o)
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(messages, usage)
-			flags.SetOutput(messages)
-			flags.PrintDefaults()
-			return err
-		}
-		var known []string
-		flags.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
-		return fmt.Errorf("%w; flags are %s", err, strings.Join(known, ", "))
+	if err := command.ParseFiles(flags, usage, args, messages); err != nil {
+		return err
 	}
 	files := flags.Args()
 	for _, f := range files {
@@ -96,7 +81,7 @@ func (o *options) write(w io.Writer, files []string) error {
 	case o.record != "":
 		return o.writeRecord(w, &report, files[0])
 	case o.json:
-		return writeJSON(w, report)
+		return command.WriteJSON(w, report)
 	}
 	terminal.Wrap(w, "TRACE ", files[0])
 	return report.WriteText(w)
@@ -127,7 +112,7 @@ func (o *options) writeRecord(w io.Writer, report *profile.Report, trace string)
 		return fmt.Errorf("%s: %w", o.record, err)
 	}
 	if o.json {
-		return writeJSON(w, record)
+		return command.WriteJSON(w, record)
 	}
 	return record.WriteMarkdown(w)
 }
@@ -153,14 +138,7 @@ func (o *options) writeAnswers(w io.Writer, files []string) error {
 		}
 		answers.Answers = append(answers.Answers, report.Answer(scenario))
 	}
-	return writeJSON(w, answers)
-}
-
-func writeJSON(w io.Writer, v any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
+	return command.WriteJSON(w, answers)
 }
 
 const usage = `Usage: profile [flags] [trace.jsonl]
@@ -190,7 +168,6 @@ suspected_phase, discriminating_test, claim.
 // newFlags binds the command line to the options.
 func newFlags(o *options) *flag.FlagSet {
 	flags := flag.NewFlagSet("profile", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are reported once, by main
 	flags.BoolVar(&o.json, "json", false, "print one JSON object")
 	flags.BoolVar(&o.answers, "answers", false, "profile many traces, named like scenarios, and print the answers\nthat a scorer reads")
 	flags.StringVar(&o.record, "record", "", "complete the diagnosis record in `file` from the trace and print it as\na page of Markdown")
@@ -215,17 +192,7 @@ func newFlags(o *options) *flag.FlagSet {
 		}
 		return err
 	})
-	flags.Func("prompt-bands", "comma-separated largest `tokens` of all prompt bands but the last\n(default 512,2048,8192,32768)", func(s string) error {
-		o.PromptBands = nil
-		for _, field := range strings.Split(s, ",") {
-			n, err := strconv.Atoi(strings.TrimSpace(field))
-			if err != nil {
-				return fmt.Errorf("%q is not a whole number", field)
-			}
-			o.PromptBands = append(o.PromptBands, n)
-		}
-		return nil
-	})
+	flags.Var((*command.Ints)(&o.PromptBands), "prompt-bands", "comma-separated largest `tokens` of all prompt bands but the last\n(default 512,2048,8192,32768)")
 	flags.BoolVar(&o.Partial, "partial", false, "accept records that lack instants: their time is a residual")
 	flags.StringVar(&o.Arrivals, "arrivals", "", "what the report calls the arrival process (default \"trace replay\")")
 	flags.Float64Var(&o.InSystem, "in-system", 0, "mean `number` of requests in the system that something else\ncounted, to compare with Little's law")

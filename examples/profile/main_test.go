@@ -1,58 +1,23 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
+	"servesim/examples/internal/commandtest"
 	"servesim/sim/profile"
 	"servesim/sim/trace"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+var program = commandtest.WithoutContext(run)
 
 // output runs the program.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
-	var out, messages bytes.Buffer
-	if err := run(args, &out, &messages); err != nil {
-		t.Fatalf("profile %v: %v", args, err)
-	}
-	if messages.Len() > 0 {
-		t.Errorf("profile %v: messages %q", args, &messages)
-	}
-	return out.String()
-}
-
-// decode reads the one object that a run prints.
-func decode(t *testing.T, text string, v any) {
-	t.Helper()
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(v); err != nil {
-		t.Fatal(err)
-	}
-	if decoder.More() {
-		t.Error("more than one JSON value")
-	}
-}
-
-// file writes a file and returns its path.
-func file(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return commandtest.Output(t, program, args...)
 }
 
 // lines are the records of the burst as a file.
@@ -73,26 +38,12 @@ func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
 		"text":   nil,
 		"json":   {"-json"},
-		"record": {"-record", "testdata/diagnosis.json", file(t, "burst.jsonl", lines())},
+		"record": {"-record", "testdata/diagnosis.json", commandtest.File(t, "burst.jsonl", lines())},
 	} {
 		got := output(t, args...)
-		path := filepath.Join("testdata", name+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		for _, line := range strings.Split(got, "\n") {
-			if name != "json" && utf8.RuneCountInString(line) > 80 {
-				t.Errorf("%s: long line %q", name, line)
-			}
+		commandtest.Golden(t, name, got)
+		if name != "json" {
+			commandtest.Columns(t, got)
 		}
 	}
 }
@@ -108,8 +59,7 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	var b builtin
-	decode(t, output(t, "-json"), &b)
+	b := commandtest.Object[builtin](t, output(t, "-json"))
 	if b.Report.DominantTTFT.Phase != "queue" || !strings.HasPrefix(b.Negative, `record 1, request "burst-01": prefill_end_ms`) {
 		t.Errorf("%s, %q", b.Report.DominantTTFT.Phase, b.Negative)
 	}
@@ -117,11 +67,9 @@ func TestBuiltin(t *testing.T) {
 
 // A file gives the same figures as the records in memory.
 func TestFile(t *testing.T) {
-	path := file(t, "burst.jsonl", lines())
-	var fromFile profile.Report
-	decode(t, output(t, "-json", "-arrivals", "replayed burst", path), &fromFile)
-	var b builtin
-	decode(t, output(t, "-json"), &b)
+	path := commandtest.File(t, "burst.jsonl", lines())
+	fromFile := commandtest.Object[profile.Report](t, output(t, "-json", "-arrivals", "replayed burst", path))
+	b := commandtest.Object[builtin](t, output(t, "-json"))
 	same := cmp.Comparer(func(a, b profile.Number) bool { return a == b || !a.Defined() && !b.Defined() })
 	if d := cmp.Diff(b.Report, fromFile, same); d != "" {
 		t.Errorf("(-memory +file):\n%s", d)
@@ -132,10 +80,9 @@ func TestFile(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	path := file(t, "burst.jsonl", lines())
-	var r profile.Report
-	decode(t, output(t, "-json", "-percentiles", "nearest-rank", "-tail", "0.5", "-min-cell", "10", "-prompt-bands", "100, 3000", "-in-system", "40",
-		"-slo-ttft", "266", "-slo-itl", "22", "-slo-e2e", "1e4", path), &r)
+	path := commandtest.File(t, "burst.jsonl", lines())
+	r := commandtest.Object[profile.Report](t, output(t, "-json", "-percentiles", "nearest-rank", "-tail", "0.5", "-min-cell", "10",
+		"-prompt-bands", "100, 3000", "-in-system", "40", "-slo-ttft", "266", "-slo-itl", "22", "-slo-e2e", "1e4", path))
 	if r.TTFT.P50 != 243 || r.Tails[0].ThresholdMs != 243 || r.Tails[0].N != 5 {
 		t.Errorf("TTFT p50 %v, tail %+v", r.TTFT.P50, r.Tails[0])
 	}
@@ -148,8 +95,8 @@ func TestFlags(t *testing.T) {
 	if x := r.Targets; x.MetTTFT != 5 || x.MetITL != 10 || x.MetE2E != 10 || x.Met != 5 || x.TTFTMs != 266 || x.ITLMs != 22 || x.E2EMs != 10000 {
 		t.Errorf("%+v", x)
 	}
-	partial := file(t, "partial.jsonl", strings.Replace(lines(), `"prefill_start_ms":1028,`, "", 1))
-	decode(t, output(t, "-json", "-partial", partial), &r)
+	partial := commandtest.File(t, "partial.jsonl", strings.Replace(lines(), `"prefill_start_ms":1028,`, "", 1))
+	r = commandtest.Object[profile.Report](t, output(t, "-json", "-partial", partial))
 	if r.Partial != 1 || r.ResidualMs <= 0 {
 		t.Errorf("%d partial, residual %v", r.Partial, r.ResidualMs)
 	}
@@ -157,7 +104,7 @@ func TestFlags(t *testing.T) {
 
 // Answers name the phases of what is sound and refuse what is broken.
 func TestAnswers(t *testing.T) {
-	sound, broken := file(t, "sound.jsonl", lines()), file(t, "skew.jsonl", strings.Replace(lines(), "1018", "900", 1))
+	sound, broken := commandtest.File(t, "sound.jsonl", lines()), commandtest.File(t, "skew.jsonl", strings.Replace(lines(), "1018", "900", 1))
 	answers, err := profile.ReadAnswers(strings.NewReader(output(t, "-answers", sound, broken)), "answers")
 	if err != nil {
 		t.Fatal(err)
@@ -174,18 +121,17 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestRecordAsJSON(t *testing.T) {
-	var d profile.Diagnosis
-	decode(t, output(t, "-json", "-record", "testdata/diagnosis.json", file(t, "burst.jsonl", lines())), &d)
+	d := commandtest.Object[profile.Diagnosis](t, output(t, "-json", "-record", "testdata/diagnosis.json", commandtest.File(t, "burst.jsonl", lines())))
 	if err := d.Validate(); err != nil || d.Suspect != "queue" || !strings.Contains(d.Claim, "burst.jsonl, replayed") {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
 
 func TestErrors(t *testing.T) {
-	sound := file(t, "sound.jsonl", lines())
-	broken := file(t, "broken.jsonl", lines()+"\n{}\n")
-	half := file(t, "half.json", `{"objective": "fast", "configuration": {"gpu": "H100"}, "negative_control": "idle", "stop_rule": {"bound": "none"}}`)
-	typo := file(t, "typo.json", "{\n\"objektive\": \"fast\"}")
+	sound := commandtest.File(t, "sound.jsonl", lines())
+	broken := commandtest.File(t, "broken.jsonl", lines()+"\n{}\n")
+	half := commandtest.File(t, "half.json", `{"objective": "fast", "configuration": {"gpu": "H100"}, "negative_control": "idle", "stop_rule": {"bound": "none"}}`)
+	typo := commandtest.File(t, "typo.json", "{\n\"objektive\": \"fast\"}")
 	for _, c := range []struct {
 		args []string
 		want string
@@ -193,7 +139,7 @@ func TestErrors(t *testing.T) {
 		{[]string{"-tails", "1"}, "flag provided but not defined: -tails; flags are -answers, -arrivals, -in-system, -json, -min-cell, -partial, -percentiles, -prompt-bands, -record, -slo-e2e, -slo-itl, -slo-ttft, -tail"},
 		{[]string{"nowhere.jsonl"}, "open nowhere.jsonl: no such file or directory"},
 		{[]string{broken}, broken + ":12: missing fields: request_id, prompt_tokens,"},
-		{[]string{file(t, "empty.jsonl", "")}, "empty.jsonl: at least one trace is required"},
+		{[]string{commandtest.File(t, "empty.jsonl", "")}, "empty.jsonl: at least one trace is required"},
 		{[]string{sound, sound}, "2 files; only -answers takes more than one"},
 		{[]string{sound, "-json"}, "flag -json stands behind a file; flags come first"},
 		{[]string{"-record", half}, "-record needs a trace"},
@@ -211,38 +157,22 @@ func TestErrors(t *testing.T) {
 		{[]string{"-slo-ttft", "0"}, `invalid value "0" for flag -slo-ttft: want a number of milliseconds above 0`},
 		{[]string{"-in-system", "-1"}, "profile: Options.InSystem is -1, want at least 0"},
 	} {
-		var out, messages bytes.Buffer
-		err := run(c.args, &out, &messages)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: %v, want %s", c.args, err, c.want)
-		}
-		if out.Len() > 0 {
-			t.Errorf("%v: printed %q", c.args, &out)
+		if err := commandtest.Failure(t, program, c.args...); !strings.Contains(err, c.want) {
+			t.Errorf("%v: %s, want %s", c.args, err, c.want)
 		}
 	}
 }
 
 // Help goes to messages, names every flag and every field of a trace.
 func TestHelp(t *testing.T) {
-	var out, messages bytes.Buffer
-	if err := run([]string{"-h"}, &out, &messages); !errors.Is(err, flag.ErrHelp) || out.Len() > 0 {
-		t.Errorf("error %v, printed %q", err, &out)
-	}
-	help := messages.String()
-	for _, line := range strings.Split(help, "\n") {
-		if utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "        ")) > 80 {
-			t.Errorf("long line %q", line)
-		}
-	}
+	help := commandtest.Help(t, program)
 	newFlags(&options{}).VisitAll(func(f *flag.Flag) {
 		if !strings.Contains(help, "  -"+f.Name) {
 			t.Errorf("no -%s in the help", f.Name)
 		}
 	})
 	e := trace.Entry{Record: burst()[0], Details: trace.Details{Class: "c", Route: "r", HasCached: true, ClockError: 1, ServerTokens: nil}}
-	var fields map[string]any
-	decode(t, string(e.AppendJSON(nil)), &fields)
-	for name := range fields {
+	for name := range commandtest.Object[map[string]any](t, string(e.AppendJSON(nil))) {
 		if !strings.Contains(help, name) {
 			t.Errorf("no %s in the help", name)
 		}

@@ -14,15 +14,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"strconv"
-	"strings"
+
+	"servesim/examples/internal/command"
 )
 
 // report is everything the program prints. The names carry the units.
@@ -31,35 +26,15 @@ type report struct {
 	Comparison comparison `json:"comparison"`
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "speculate:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("speculate", run) }
 
 // run is the program without its process. Help goes to messages.
 func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	s := defaults()
 	asJSON := false
 	flags := newFlags(&s, &asJSON)
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(messages, usage)
-			flags.SetOutput(messages)
-			flags.PrintDefaults()
-			return err
-		}
-		var known []string
-		flags.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
-		return fmt.Errorf("%w; flags are %s", err, strings.Join(known, ", "))
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	if err := command.Parse(flags, usage, args, messages); err != nil {
+		return err
 	}
 	var r report
 	var err error
@@ -70,9 +45,7 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 		return err
 	}
 	if asJSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
+		return command.WriteJSON(out, r)
 	}
 	return printText(out, r)
 }
@@ -89,14 +62,10 @@ The flags shape part two: a fixed number of drafts against a variable one.
 // defaults.
 func newFlags(s *scenario, asJSON *bool) *flag.FlagSet {
 	flags := flag.NewFlagSet("speculate", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are reported once, by main
 	flags.StringVar(&s.Model, "model", s.Model, "`name` of a model in the catalogue; an unknown one lists them\n")
 	flags.StringVar(&s.GPU, "gpu", s.GPU, "`name` of a GPU in the catalogue; an unknown one lists them\n")
 	flags.IntVar(&s.TensorParallel, "tp", s.TensorParallel, "GPUs that share every layer")
-	flags.Func("concurrency", "comma-separated numbers of `requests` that decode together; one row each\n(default "+joined(s.Concurrency)+")", func(text string) (err error) {
-		s.Concurrency, err = parseInts(text)
-		return err
-	})
+	flags.Var((*command.Ints)(&s.Concurrency), "concurrency", "comma-separated numbers of `requests` that decode together;\none row each")
 	flags.IntVar(&s.Prompt, "prompt", s.Prompt, "`tokens` of every prompt")
 	flags.IntVar(&s.Output, "output", s.Output, "`tokens` of every answer")
 	flags.IntVar(&s.Fixed, "fixed", s.Fixed, "`drafts` of a request that the fixed policy checks in a step")
@@ -107,23 +76,4 @@ func newFlags(s *scenario, asJSON *bool) *flag.FlagSet {
 	flags.Uint64Var(&s.Seed, "seed", s.Seed, "of the answers: which drafts are right")
 	flags.BoolVar(asJSON, "json", false, "print one JSON object")
 	return flags
-}
-
-func parseInts(text string) (list []int, err error) {
-	for _, field := range strings.Split(text, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(field))
-		if err != nil {
-			return nil, fmt.Errorf("%q is not a whole number", field)
-		}
-		list = append(list, n)
-	}
-	return list, nil
-}
-
-func joined(list []int) string {
-	texts := make([]string, len(list))
-	for i, n := range list {
-		texts[i] = strconv.Itoa(n)
-	}
-	return strings.Join(texts, ",")
 }

@@ -1,68 +1,38 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
-	"flag"
-	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"servesim/costmodel"
+	"servesim/examples/internal/commandtest"
 	"servesim/sim"
 	"servesim/sim/simtest"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 // output runs the program.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), args, &out, &messages); err != nil {
-		t.Fatalf("speculate %v: %v", args, err)
-	}
-	if messages.Len() > 0 {
-		t.Errorf("speculate %v: messages %q", args, &messages)
-	}
-	return out.String()
+	return commandtest.Output(t, run, args...)
 }
 
 // figures runs the program and reads its JSON object.
 func figures(t *testing.T, args ...string) report {
 	t.Helper()
-	var r report
-	decoder := json.NewDecoder(strings.NewReader(output(t, append(args, "-json")...)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&r); err != nil {
-		t.Fatal(err)
-	}
-	if decoder.More() {
-		t.Error("more than one JSON value")
-	}
-	return r
+	return commandtest.Object[report](t, output(t, append(args, "-json")...))
 }
 
 // curveFile writes made-up curves: one that is well behaved and one that falls.
 func curveFile(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "curves.yaml")
-	text := "made-up:\n  smooth:\n    1: 1.8\n    2: 2.4\n    3: 2.8\n    4: 3.0\n    5: 3.1\n    6: 3.15\n" +
-		"  falling:\n    1: 1.9\n    2: 2.5\n    3: 2.4\n    4: 2.6\n    5: 2.7\n    6: 2.6\n"
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return commandtest.File(t, "curves.yaml", "made-up:\n  smooth:\n    1: 1.8\n    2: 2.4\n    3: 2.8\n    4: 3.0\n    5: 3.1\n    6: 3.15\n"+
+		"  falling:\n    1: 1.9\n    2: 2.5\n    3: 2.4\n    4: 2.6\n    5: 2.7\n    6: 2.6\n")
 }
 
 func TestGolden(t *testing.T) {
@@ -74,23 +44,9 @@ func TestGolden(t *testing.T) {
 		"qwen":  {"-model", "Qwen3-32B", "-gpu", "H200", "-tp", "2", "-constant", "0.9", "-concurrency", "1,16,96"},
 	} {
 		got := output(t, args...)
-		path := filepath.Join("testdata", name+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		for i, line := range strings.Split(got, "\n") {
-			if n := utf8.RuneCountInString(line); n > 80 && name != "json" {
-				t.Errorf("%s: line %d has %d columns", name, i+1, n)
-			}
+		commandtest.Golden(t, name, got)
+		if name != "json" {
+			commandtest.Columns(t, got)
 		}
 	}
 }
@@ -214,21 +170,6 @@ func TestWhereVariableGains(t *testing.T) {
 	}
 }
 
-// shared returns the path of a file of the material beside the repository, or
-// skips the test.
-func shared(t *testing.T, name string) string {
-	t.Helper()
-	root := os.Getenv("SERVESIM_SHARED")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared")
-	}
-	path := filepath.Join(root, filepath.FromSlash(name))
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no shared material: %v", err)
-	}
-	return path
-}
-
 // Measured curves: the simulated acceptance is the fitted one, and the variable
 // number never loses more than chance takes.
 func TestMeasuredCurves(t *testing.T) {
@@ -241,7 +182,7 @@ func TestMeasuredCurves(t *testing.T) {
 		{"minimaxm3_eagle3.yaml", "thinking_off", 1.01, 1.05},
 		{"qwen3.5_mtp.yaml", "thinking_on", 0.995, 1.01}, // 5 are right for it
 	} {
-		path := shared(t, "measured/acceptance/"+c.file)
+		path := commandtest.Shared(t, "measured/acceptance/"+c.file)
 		r := figures(t, "-acceptance", path, "-curve", c.curve, "-concurrency", "1,16,96").Comparison
 		mean := 0.0
 		for _, p := range r.Scenario.Acceptance.PerPosition[:5] {
@@ -285,33 +226,17 @@ func TestFlags(t *testing.T) {
 		{"-acceptance " + file + " -curve rough", `has no curve "rough"; it has made-up smooth, made-up falling`},
 		{"-acceptance " + file, "made-up smooth is measured up to 6 drafts, 8 are wanted: lower -fixed or -most"},
 	} {
-		var out, messages bytes.Buffer
-		err := run(context.Background(), strings.Fields(c.args), &out, &messages)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q", c.args, err, c.want)
-		}
-		if out.Len() > 0 {
-			t.Errorf("%s: output %q beside the error", c.args, &out)
+		if err := commandtest.Failure(t, run, strings.Fields(c.args)...); !strings.Contains(err, c.want) {
+			t.Errorf("%s: error %s, want %q", c.args, err, c.want)
 		}
 	}
 }
 
 func TestHelp(t *testing.T) {
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), []string{"-h"}, &out, &messages); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("error %v", err)
-	}
+	help := commandtest.Help(t, run)
 	for _, want := range []string{"Usage: speculate", "-acceptance", "default 1,2,4,8,16,32,64,96,128"} {
-		if !strings.Contains(messages.String(), want) {
+		if !strings.Contains(help, want) {
 			t.Errorf("help lacks %q", want)
 		}
-	}
-	for i, line := range strings.Split(messages.String(), "\n") {
-		if n := utf8.RuneCountInString(strings.ReplaceAll(line, "    \t", "        ")); n > 80 {
-			t.Errorf("help line %d has %d columns", i+1, n)
-		}
-	}
-	if out.Len() > 0 {
-		t.Errorf("output %q", fmt.Sprint(&out))
 	}
 }

@@ -15,31 +15,21 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
 	"time"
 
+	"servesim/examples/internal/command"
 	"servesim/sim/profile"
 	"servesim/sim/trace"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "tracelab:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("tracelab", run) }
 
 // report is everything the program prints. The names carry the units.
 type report struct {
@@ -64,16 +54,8 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	p := defaultReplay()
 	asJSON := false
 	flags := newFlags(&p, &asJSON)
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(messages, usage)
-			flags.SetOutput(messages)
-			flags.PrintDefaults()
-			return err
-		}
-		var known []string
-		flags.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
-		return fmt.Errorf("%w; flags are %s", err, strings.Join(known, ", "))
+	if err := command.ParseFiles(flags, usage, args, messages); err != nil {
+		return err
 	}
 	if flags.NArg() > 1 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(1))
@@ -92,17 +74,11 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 			return err
 		}
 	}
-	var b bytes.Buffer
 	if asJSON {
-		encoder := json.NewEncoder(&b)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(r); err != nil {
-			return err
-		}
-	} else {
-		r.print(&b)
+		return command.WriteJSON(out, r)
 	}
+	var b bytes.Buffer
+	r.print(&b)
 	_, err = out.Write(b.Bytes())
 	return err
 }
@@ -179,7 +155,6 @@ loop, where it does not.
 // newFlags binds the command line to a replay, whose values are the defaults.
 func newFlags(p *replay, asJSON *bool) *flag.FlagSet {
 	flags := flag.NewFlagSet("tracelab", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are reported once, by main
 	flags.BoolVar(asJSON, "json", false, "print one JSON object")
 	flags.StringVar(&p.Model, "model", p.Model, "`name` of a model in the catalogue; an unknown one lists them\n")
 	flags.StringVar(&p.GPU, "gpu", p.GPU, "`name` of a GPU in the catalogue; an unknown one lists them\n")

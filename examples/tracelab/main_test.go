@@ -3,65 +3,33 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"flag"
 	"math"
 	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"servesim/examples/internal/commandtest"
 	"servesim/sim"
 	"servesim/sim/profile"
 	"servesim/sim/trace"
 	"servesim/workload"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 // output runs the program.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), args, &out, &messages); err != nil {
-		t.Fatalf("tracelab %v: %v", args, err)
-	}
-	if messages.Len() > 0 {
-		t.Errorf("tracelab %v: messages %q", args, &messages)
-	}
-	return out.String()
+	return commandtest.Output(t, run, args...)
 }
 
 // figures runs the program and reads its JSON object.
 func figures(t *testing.T, args ...string) report {
 	t.Helper()
-	var r report
-	decoder := json.NewDecoder(strings.NewReader(output(t, append([]string{"-json"}, args...)...)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&r); err != nil {
-		t.Fatal(err)
-	}
-	if decoder.More() {
-		t.Error("more than one JSON value")
-	}
-	return r
-}
-
-func file(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return commandtest.Object[report](t, output(t, append([]string{"-json"}, args...)...))
 }
 
 // entries are requests as lines of a trace, whose queue begins with them.
@@ -86,7 +54,7 @@ func entries(requests []request) string {
 }
 
 func TestGolden(t *testing.T) {
-	if *update {
+	if commandtest.Updating() {
 		if err := os.WriteFile("testdata/lab.jsonl", []byte(entries(lab())), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -98,23 +66,9 @@ func TestGolden(t *testing.T) {
 		"replay": {"-speed", "1,20", "testdata/sessions.csv"},
 	} {
 		got := output(t, args...)
-		path := filepath.Join("testdata", name+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		for _, line := range strings.Split(got, "\n") {
-			if name != "json" && utf8.RuneCountInString(line) > 80 {
-				t.Errorf("%s: long line %q", name, line)
-			}
+		commandtest.Golden(t, name, got)
+		if name != "json" {
+			commandtest.Columns(t, got)
 		}
 	}
 }
@@ -214,7 +168,7 @@ func TestTrace(t *testing.T) {
 
 	// A request arrives when its client sends it.
 	sent := strings.Replace(strings.Split(entries(lab()), "\n")[1], `"client_send_ms":2,`, `"client_send_ms":-3,`, 1)
-	if got := figures(t, file(t, "sent.jsonl", sent)).Trace; got.TTFT.Mean != 15 || got.Rows[0].QueueMs != 7 {
+	if got := figures(t, commandtest.File(t, "sent.jsonl", sent)).Trace; got.TTFT.Mean != 15 || got.Rows[0].QueueMs != 7 {
 		t.Errorf("sent 5 ms before it arrives: %+v", got.Rows)
 	}
 }
@@ -287,7 +241,7 @@ func TestLoops(t *testing.T) {
 // The more sessions come at once, the further the open loop leaves the closed
 // one behind, which holds its load back.
 func TestFeedback(t *testing.T) {
-	r := figures(t, shared(t, "recordings/tracelab_replay_multi_session_large.csv.gz"))
+	r := figures(t, commandtest.Shared(t, "recordings/tracelab_replay_multi_session_large.csv.gz"))
 	if r.Replay.Sessions != 48 || r.Replay.Rounds != 303 || len(r.Replays) != 6 {
 		t.Fatalf("%d sessions, %d rounds, %d replays", r.Replay.Sessions, r.Replay.Rounds, len(r.Replays))
 	}
@@ -305,24 +259,10 @@ func TestFeedback(t *testing.T) {
 		}
 	}
 	// A guess that is as slow as the answers comes near to the feedback.
-	near := figures(t, "-guess", "17ms", "-speed", "1", shared(t, "recordings/tracelab_replay_multi_session_large.csv.gz")).Replays
+	near := figures(t, "-guess", "17ms", "-speed", "1", commandtest.Shared(t, "recordings/tracelab_replay_multi_session_large.csv.gz")).Replays
 	if closed, open := near[0], near[1]; math.Abs(float64(open.InSystem/closed.InSystem)-1) > 0.3 || open.TTFT.P50 > 2*closed.TTFT.P50 {
 		t.Errorf("closed %+v, open %+v", closed.table, open.table)
 	}
-}
-
-// shared returns the path of a file beside the repository, or skips.
-func shared(t *testing.T, name string) string {
-	t.Helper()
-	root := os.Getenv("SERVESIM_SHARED")
-	if root == "" {
-		root = "../../../shared"
-	}
-	path := filepath.Join(root, filepath.FromSlash(name))
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no shared/%s", name)
-	}
-	return path
 }
 
 // Long names, many requests and many gaps stay within the page.
@@ -335,12 +275,8 @@ func TestText(t *testing.T) {
 		}
 		requests = append(requests, r)
 	}
-	text := output(t, file(t, "trace.jsonl", entries(requests)))
-	for _, line := range strings.Split(text, "\n")[2:] { // the first hold the path
-		if utf8.RuneCountInString(line) > 80 {
-			t.Errorf("long line %q", line)
-		}
-	}
+	text := output(t, commandtest.File(t, "trace.jsonl", entries(requests)))
+	commandtest.Columns(t, strings.Join(strings.Split(text, "\n")[2:], "\n")) // the first hold the path
 	if !strings.Contains(text, "… and 60 more") || !strings.Contains(text, "1000 3000 5000 …") {
 		t.Errorf("%s", text)
 	}
@@ -362,35 +298,22 @@ func TestErrors(t *testing.T) {
 		{[]string{"-speed", "NaN"}, `"NaN" is not a number from 0.001 to 1000`},
 		{[]string{"-guess", "-1s"}, `invalid value "-1s" for flag -guess: want 0 to 1m`},
 		{[]string{"-model", "x", "testdata/sessions.csv"}, `unknown model "x"`},
-		{[]string{file(t, "empty", "")}, "the file is empty"},
-		{[]string{file(t, "trace.jsonl", "\n"+withoutTokens)}, `request "A" has no client_tokens_ms`},
-		{[]string{file(t, "cut.jsonl", lines[0][:60])}, "cut.jsonl:1: "},
-		{[]string{file(t, "order.csv", "session_id,arrival_time,round_idx,prefix_len,input_len,output_len,tool_wait_after_ms\na,0,1,0,1,1,0\n")}, `order.csv:2: round_idx 1 of session "a" comes before 0`},
-		{[]string{file(t, "none.csv", "session_id,arrival_time,round_idx,prefix_len,input_len,output_len,tool_wait_after_ms\na,0,0,0,1,0,0\n")}, "no requests"},
+		{[]string{commandtest.File(t, "empty", "")}, "the file is empty"},
+		{[]string{commandtest.File(t, "trace.jsonl", "\n"+withoutTokens)}, `request "A" has no client_tokens_ms`},
+		{[]string{commandtest.File(t, "cut.jsonl", lines[0][:60])}, "cut.jsonl:1: "},
+		{[]string{commandtest.File(t, "order.csv", "session_id,arrival_time,round_idx,prefix_len,input_len,output_len,tool_wait_after_ms\na,0,1,0,1,1,0\n")}, `order.csv:2: round_idx 1 of session "a" comes before 0`},
+		{[]string{commandtest.File(t, "none.csv", "session_id,arrival_time,round_idx,prefix_len,input_len,output_len,tool_wait_after_ms\na,0,0,0,1,0,0\n")}, "no requests"},
 	} {
-		var out, messages bytes.Buffer
-		if err := run(context.Background(), c.args, &out, &messages); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: %v, want %s", c.args, err, c.want)
-		}
-		if out.Len() > 0 {
-			t.Errorf("%v: printed %q", c.args, &out)
+		if err := commandtest.Failure(t, run, c.args...); !strings.Contains(err, c.want) {
+			t.Errorf("%v: %s, want %s", c.args, err, c.want)
 		}
 	}
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), []string{"-h"}, &out, &messages); !errors.Is(err, flag.ErrHelp) || !strings.Contains(messages.String(), "-speed factors") {
-		t.Errorf("-h: %v, %q", err, &messages)
-	}
-	if long := strings.FieldsFunc(messages.String(), func(r rune) bool { return r == '\n' }); slices.ContainsFunc(long, func(s string) bool { return len(s) > 80 }) {
-		t.Errorf("-h is wider than 80 columns:\n%s", &messages)
+	if help := commandtest.Help(t, run); !strings.Contains(help, "-speed factors") {
+		t.Errorf("-h: %q", help)
 	}
 }
 
 // A replay that is interrupted says so and prints nothing.
 func TestInterrupt(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	var out, messages bytes.Buffer
-	if err := run(ctx, []string{"testdata/sessions.csv"}, &out, &messages); !errors.Is(err, context.Canceled) || out.Len() > 0 {
-		t.Errorf("%v, printed %q", err, &out)
-	}
+	commandtest.Interrupted(t, run, "testdata/sessions.csv")
 }

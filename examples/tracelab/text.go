@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"servesim/examples/internal/terminal"
 	"servesim/sim/profile"
@@ -55,7 +54,7 @@ const mostRows = 40
 func (t *table) printRows(b *bytes.Buffer) {
 	fmt.Fprintf(b, "%-14s%9s%9s%9s%9s%9s  %s\n", "ms", "arrival", "queue", "prompt", "publish", "TTFT", "gaps")
 	for _, r := range t.Rows[:min(mostRows, len(t.Rows))] {
-		fmt.Fprintf(b, "%-14s%9s%9s%9s%9s%9s  %s\n", shown(r.ID, 13), figure(r.ArrivalMs), figure(r.QueueMs), figure(r.PromptMs), figure(r.PublishMs), figure(r.TTFTMs), gaps(r.GapsMs))
+		fmt.Fprintf(b, "%-14s%9s%9s%9s%9s%9s  %s\n", terminal.Name(r.ID, 13), figure(r.ArrivalMs), figure(r.QueueMs), figure(r.PromptMs), figure(r.PublishMs), figure(r.TTFTMs), gaps(r.GapsMs))
 	}
 	if n := len(t.Rows) - mostRows; n > 0 {
 		fmt.Fprintf(b, "… and %d more\n", n)
@@ -98,7 +97,7 @@ func (s summary) String() string {
 
 func (r *report) printReplay(b *bytes.Buffer) {
 	p := r.Replay
-	terminal.Wrap(b, "RECORDING  ", shown(p.Path, 200))
+	terminal.Wrap(b, "RECORDING  ", terminal.Name(p.Path, 200))
 	terminal.Wrap(b, "sessions   ", fmt.Sprintf("%d of %d rounds; %d without prompt or output are left out", p.Sessions, p.Rounds, p.Dropped))
 	terminal.Wrap(b, "replica    ", fmt.Sprintf("%s on %s, prefix cache, chunks of %d tokens", p.Model, p.GPU, stepTokens))
 	terminal.Wrap(b, "closed     ", "a round is sent when the answer before it has come and its tools are done: slow answers hold the load back")
@@ -137,15 +136,4 @@ func digits(v profile.Number, n int) string {
 		s = strconv.FormatFloat(float64(v), 'e', 1, 64)
 	}
 	return s
-}
-
-// shown keeps a name from a file on one line and within a column.
-func shown(name string, most int) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		name = strconv.Quote(name)
-	}
-	if utf8.RuneCountInString(name) > most {
-		name = string([]rune(name)[:most-1]) + "…"
-	}
-	return name
 }

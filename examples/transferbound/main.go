@@ -13,26 +13,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
+
+	"servesim/examples/internal/command"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "transferbound:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("transferbound", run) }
 
 // report is everything the program prints. The names carry the units.
 type report struct {
@@ -48,28 +36,15 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	s := defaults()
 	asJSON := false
 	flags := newFlags(&s, &asJSON)
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(messages, usage)
-			flags.SetOutput(messages)
-			flags.PrintDefaults()
-			return err
-		}
-		var known []string
-		flags.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
-		return fmt.Errorf("%w; flags are %s", err, strings.Join(known, ", "))
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	if err := command.Parse(flags, usage, args, messages); err != nil {
+		return err
 	}
 	r, err := compare(ctx, s)
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
+		return command.WriteJSON(out, r)
 	}
 	return printText(out, r)
 }
@@ -77,15 +52,14 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 const usage = `Usage: transferbound [flags]
 
 Bursts of requests reach a prefill pool; the decode pool fetches their KV over a
-link and samples the first token. The same requests are run over each link. Times
-are virtual.
+link and samples the first token. The same requests are run over each link.
+Times are virtual.
 
 `
 
 // newFlags binds the command line to a scenario, whose values are the defaults.
 func newFlags(s *scenario, asJSON *bool) *flag.FlagSet {
 	flags := flag.NewFlagSet("transferbound", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are reported once, by main
 	flags.Func("links", "comma-separated `names` of links in the catalogue, a GPU's way to the\nother pool; an unknown one lists them (default "+strings.Join(s.Links, ",")+")", func(text string) error {
 		s.Links = strings.Split(text, ",")
 		return nil

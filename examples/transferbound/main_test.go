@@ -1,52 +1,26 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
-
-	"github.com/google/go-cmp/cmp"
 
 	"servesim/costmodel"
+	"servesim/examples/internal/commandtest"
 	"servesim/sim"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // output runs the program.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), args, &out, &messages); err != nil {
-		t.Fatalf("transferbound %v: %v", args, err)
-	}
-	if messages.Len() > 0 {
-		t.Errorf("transferbound %v: messages %q", args, &messages)
-	}
-	return out.String()
+	return commandtest.Output(t, run, args...)
 }
 
 // figures runs the program and reads its JSON object.
 func figures(t *testing.T, args ...string) report {
 	t.Helper()
-	var r report
-	decoder := json.NewDecoder(strings.NewReader(output(t, append(args, "-json")...)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&r); err != nil {
-		t.Fatal(err)
-	}
-	if decoder.More() {
-		t.Error("more than one JSON value")
-	}
-	return r
+	return commandtest.Object[report](t, output(t, append(args, "-json")...))
 }
 
 func TestGolden(t *testing.T) {
@@ -56,19 +30,7 @@ func TestGolden(t *testing.T) {
 		"four": {"-links", "Ethernet-25G,Ethernet-100G,InfiniBand-400G,NVLink4", "-size", "3", "-bursts", "100"},
 	} {
 		got := output(t, args...)
-		path := filepath.Join("testdata", name+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		commandtest.Golden(t, name, got)
 	}
 }
 
@@ -177,12 +139,8 @@ func TestText(t *testing.T) {
 		{"-model", "Llama-2-7B", "-gpu", "A100-80", "-size", "4", "-bursts", "30", "-prefill", "2", "-decode", "2", "-every", "700ms"},
 	} {
 		text := output(t, args...)
-		for _, line := range strings.Split(text, "\n") {
-			if utf8.RuneCountInString(line) > 80 || strings.HasSuffix(line, " ") {
-				t.Errorf("%v: %q", args, line)
-			}
-		}
-		if strings.Contains(text, "NaN") || strings.Contains(text, "%!") {
+		commandtest.Columns(t, text)
+		if strings.Contains(text, " \n") || strings.Contains(text, "NaN") || strings.Contains(text, "%!") {
 			t.Errorf("%v:\n%s", args, text)
 		}
 	}
@@ -214,18 +172,12 @@ func TestErrors(t *testing.T) {
 		{[]string{"-speed", "2"}, "flags are -bursts, -decode"},
 		{[]string{"now"}, `unexpected argument "now"`},
 	} {
-		var out, messages bytes.Buffer
-		if err := run(context.Background(), c.args, &out, &messages); err == nil || !strings.Contains(err.Error(), c.want) || out.Len()+messages.Len() > 0 {
-			t.Errorf("%v: error %v, want %q; output %q, messages %q", c.args, err, c.want, &out, &messages)
+		if err := commandtest.Failure(t, run, c.args...); !strings.Contains(err, c.want) {
+			t.Errorf("%v: error %s, want %q", c.args, err, c.want)
 		}
 	}
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), []string{"-h"}, &out, &messages); !errors.Is(err, flag.ErrHelp) || !strings.Contains(messages.String(), "-links") {
-		t.Errorf("error %v, messages %q", err, &messages)
+	if help := commandtest.Help(t, run); !strings.Contains(help, "-links") {
+		t.Errorf("-h: %q", help)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := run(ctx, nil, &out, &messages); !errors.Is(err, context.Canceled) || out.Len() > 0 {
-		t.Errorf("cancelled: error %v", err)
-	}
+	commandtest.Interrupted(t, run)
 }

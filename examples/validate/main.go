@@ -16,13 +16,12 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"strings"
+
+	"servesim/examples/internal/command"
 )
 
 // report is everything the program prints. Errors are predicted/measured - 1.
@@ -35,15 +34,7 @@ type report struct {
 	Runs    []*runReport   `json:"runs,omitempty"`
 }
 
-func main() {
-	err := run(os.Args[1:], os.Stdout, os.Stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "validate:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.ExitOnError("validate", run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 const usage = `Usage: validate [flags]
 
@@ -68,16 +59,13 @@ func run(args []string, out, messages io.Writer) error {
 		}
 	}
 	if o.json {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
+		return command.WriteJSON(out, r)
 	}
 	return printText(out, r)
 }
 
 func parse(args []string, messages io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("validate", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are reported once, by main
 	flags.StringVar(&o.data, "data", "../shared/measured", "`folder` of the measurements")
 	flags.StringVar(&o.run, "run", "", "replay one recorded run, in this `folder`, and nothing else")
 	flags.StringVar(&o.gpu, "gpu", "", "`name` of the only GPU to look at; of the run's, if it does not say")
@@ -86,19 +74,8 @@ func parse(args []string, messages io.Writer) (o options, err error) {
 	flags.StringVar(&o.plot, "plot", "", "write PNG pictures to this `folder`")
 	flags.BoolVar(&o.json, "json", false, "print one JSON object")
 	flags.BoolVar(&o.worth, "worth", false, "fit kernels without each parameter too, to see what it is worth (slow)")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			flags.SetOutput(messages)
-			fmt.Fprint(messages, usage)
-			flags.PrintDefaults()
-			return o, err
-		}
-		var known []string
-		flags.VisitAll(func(f *flag.Flag) { known = append(known, "-"+f.Name) })
-		return o, fmt.Errorf("%w; flags are %s", err, strings.Join(known, ", "))
-	}
-	if flags.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	if err := command.Parse(flags, usage, args, messages); err != nil {
+		return o, err
 	}
 	if o.tp < 0 {
 		return o, fmt.Errorf("-tp is %d", o.tp)

@@ -11,34 +11,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"servesim/examples/internal/commandtest"
 	"servesim/workload"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // output runs the program.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
-	var out, messages bytes.Buffer
-	if err := run(context.Background(), args, &out, &messages); err != nil {
-		t.Fatalf("workload %v: %v", args, err)
-	}
-	if messages.Len() > 0 {
-		t.Errorf("workload %v: messages %q", args, &messages)
-	}
-	return out.String()
+	return commandtest.Output(t, run, args...)
 }
 
 // file writes a file to describe.
 func file(t *testing.T, name, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return commandtest.File(t, name, text)
 }
 
 func TestGolden(t *testing.T) {
@@ -47,20 +33,7 @@ func TestGolden(t *testing.T) {
 		"burstgpt": {"describe", "-model", "ChatGPT", "testdata/burstgpt.csv"},
 		"tracelab": {"describe", "testdata/tracelab.csv"},
 	} {
-		got := output(t, args...)
-		path := filepath.Join("testdata", golden+".golden")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", golden, diff)
-		}
+		commandtest.Golden(t, golden, output(t, args...))
 	}
 }
 
