@@ -19,8 +19,9 @@ type documentKind struct {
 	preset func() any
 }
 
-// clientPathType has presets, and so kinds, without being an interface.
-var clientPathType = reflect.TypeFor[ClientPath]()
+// isClientPath tells the type that has presets, and so kinds, without being an
+// interface.
+func isClientPath(t reflect.Type) bool { return t == reflect.TypeFor[ClientPath]() }
 
 // kindsOf returns the kinds of an interface, or of a ClientPath. Of kinds of one type the first is
 // written.
@@ -38,7 +39,7 @@ func kindsOf(t reflect.Type) []documentKind {
 		return delayKinds
 	case reflect.TypeFor[Preamble]():
 		return preambleKinds
-	case clientPathType:
+	case reflect.TypeFor[ClientPath]():
 		return pathKinds
 	case reflect.TypeFor[Requester]():
 		return requesterKinds

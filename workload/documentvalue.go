@@ -89,7 +89,7 @@ func (n *node) decode(v reflect.Value, name string) error {
 		v.Set(reflect.New(v.Type().Elem()))
 		return n.decode(v.Elem(), name)
 	case reflect.Struct:
-		if v.Type() == clientPathType {
+		if isClientPath(v.Type()) {
 			return n.decodeKind(v)
 		}
 		if n.token != json.Delim('{') {
@@ -305,7 +305,7 @@ func encode(v reflect.Value, goName, name string) (*node, error) {
 		}
 		return encode(v.Elem(), goName, name)
 	case reflect.Struct:
-		if v.Type() == clientPathType {
+		if isClientPath(v.Type()) {
 			return encodeKind(v, goName)
 		}
 		n := &node{token: json.Delim('{')}

@@ -28,7 +28,7 @@ func DocumentFields() (fields []string) {
 		case t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice:
 			visit(kind, t.Elem())
 		case seen[t]:
-		case t.Kind() == reflect.Interface || t == clientPathType && kind == "":
+		case t.Kind() == reflect.Interface || isClientPath(t) && kind == "":
 			seen[t] = true
 			for _, k := range kindsOf(t) {
 				fields = append(fields, k.name+".kind")
