@@ -26,11 +26,13 @@ type Output struct {
 	Starts     *workload.Description  `json:"session_starts,omitempty"`
 	StartShape *workload.ArrivalShape `json:"session_start_shape,omitempty"`
 	Sharing    *workload.Sharing      `json:"sharing,omitempty"`
-	Sessions   *Sessions              `json:"sessions,omitempty"`
-	Parts      *Parts                 `json:"parts,omitempty"`
-	Tokens     *Tokens                `json:"tokens,omitempty"`
-	Clients    *Clients               `json:"clients,omitempty"`
-	Fields     []Field                `json:"fields,omitempty"`
+	// Continuations are what seem to be turns, in a recording that does not say.
+	Continuations *workload.Continuations `json:"continuations,omitempty"`
+	Sessions      *Sessions               `json:"sessions,omitempty"`
+	Parts         *Parts                  `json:"parts,omitempty"`
+	Tokens        *Tokens                 `json:"tokens,omitempty"`
+	Clients       *Clients                `json:"clients,omitempty"`
+	Fields        []Field                 `json:"fields,omitempty"`
 	// How the figures are meant.
 	Conventions string `json:"conventions"`
 }
@@ -43,10 +45,11 @@ const (
 		"between 20 bins of the prompt, whose edges are such percentiles and belong to the bin below."
 	sharingConvention = " Prompts are replayed one after the other; a block is found behind equal blocks; " +
 		"ids of blocks that are not full count, which engines do not share."
-	documentConvention = " Requests of a document are generated, no more than -requests and -horizon let."
-	rateConvention     = "Figures of rates are over windows, those of the CV over windows with requests. " + percentiles
-	equalConvention    = "Of lengths, every client and window counts the same, however much it sends: -rates names the file that says how much."
-	weightConvention   = "Lengths are weighted by the rates of clients and windows."
+	continuationConvention = " A request continues an earlier one if it begins with all blocks of that but the last, at least two; each is continued once."
+	documentConvention     = " Requests of a document are generated, no more than -requests and -horizon let."
+	rateConvention         = "Figures of rates are over windows, those of the CV over windows with requests. " + percentiles
+	equalConvention        = "Of lengths, every client and window counts the same, however much it sends: -rates names the file that says how much."
+	weightConvention       = "Lengths are weighted by the rates of clients and windows."
 )
 
 // describe reads the file as often as its figures need.
@@ -142,8 +145,12 @@ func describeRequests(ctx context.Context, o options, f *format, out *Output) er
 	if err != nil {
 		return err
 	}
-	out.Sharing = &s
-	out.Conventions += sharingConvention
+	c, err := workload.DescribeContinuations(pass("continuations"))
+	if err != nil {
+		return err
+	}
+	out.Sharing, out.Continuations = &s, &c
+	out.Conventions += sharingConvention + continuationConvention
 	return nil
 }
 

@@ -121,6 +121,7 @@ var published = map[string]facts{
 		put("0.6%", "shape.lengths.output_of_one_token").
 		put("90.2% 1180 10.20 1.10 18 28 0.15", "shape.arrivals.zero_gaps", "shape.arrivals.batches.batches", "shape.arrivals.batches.mean",
 			"shape.arrivals.batches.idc", "shape.arrivals.batches.p99", "shape.arrivals.batches.max", "shape.arrivals.batches.acf").
+		put("3931 32.7% 42 123 474 42", "continuations.requests", "continuations.share", "continuations.gap_p10_s", "continuations.gap_p50_s", "continuations.gap_p90_s", "continuations.longest"). // published: 3,930
 		sharing("288500 182790 0.366 0.374 0.9999 0.010 0.409 0.363 0.948 .045 .212 .326 .355 .364 75.9% 12.2% 1"),
 	"mooncake_fast25_synthetic_trace.jsonl.gz": facts{"rows.read": "3993", "rows.emitted": "3993", "workload.span_s": "1022"}.
 		arrivals("– 1.011 1.09 1.18 1.19 2.24 2.30 3.33 1.38 1.16 2.9% -0.01 -0.04 -0.01 0.02").
@@ -130,6 +131,7 @@ var published = map[string]facts{
 		deciles("225 292 317 116 101 139 132 107 39 25").
 		put("0.1%", "shape.lengths.output_of_one_token").
 		put("0.25602", "shape.arrivals.mean_gap_s"). // 1/3.906
+		put("1336 33.5% 3.9 46 258 23", "continuations.requests", "continuations.share", "continuations.gap_p10_s", "continuations.gap_p50_s", "continuations.gap_p90_s", "continuations.longest").
 		sharing("121877 43924 0.640 0.651 0.446 0.053 0.432 0 0.994 .084 .424 .624 .640 .640 58.5% 6.8% 2211"),
 	"ragpulse_0_trace.jsonl.gz": facts{"rows.read": "7106", "rows.emitted": "7106", "rows.out_of_order": "1", "workload.span_s": "604603"}.
 		arrivals("0.0118 3.06 1.01 1.07 1.73 3.82 – – 8.5 7.1 98.8% 0.00 0.01 0.01 0.17").

@@ -41,6 +41,9 @@ func writeText(w io.Writer, out Output) error {
 	if out.Sharing != nil {
 		t.sharing(*out.Sharing)
 	}
+	if out.Continuations != nil {
+		t.continuations(*out.Continuations)
+	}
 	if out.Parts != nil {
 		t.parts(*out.Parts)
 	}
@@ -127,6 +130,13 @@ func (t *text) sharing(s workload.Sharing) {
 	}
 	if limited != nil {
 		t.row("", "of blocks in caches of so many blocks: %s", strings.Join(limited, ", "))
+	}
+}
+
+func (t *text) continuations(c workload.Continuations) {
+	t.row("continue", "%d requests, %s, seem to continue an earlier one, up to %d in a row", c.Requests, percent(c.Share, 1), c.Longest)
+	if c.Requests > 0 {
+		t.row("", "behind its arrival by p10 %s, p50 %s, p90 %s s", digits(c.GapP10), digits(c.GapP50), digits(c.GapP90))
 	}
 }
 
