@@ -118,7 +118,7 @@ func MatrixForm(rate, bandwidth, weight, activation float64) Form {
 }
 
 // DecodeForm is the time of one layer's attention for b sequences of equal
-// context, one position each:
+// context, one position each, with KV of so many bytes a value, 2 for BF16:
 //
 //	floor + swap + ‖ ‖KV bytes/(memory·bandwidth), block·b·n_kv‖₄ + row·b·n, chain(context) ‖
 //
@@ -127,7 +127,7 @@ func MatrixForm(rate, bandwidth, weight, activation float64) Form {
 // sequence or one KV head. Groups split a long context over the device, so
 // that the chain grows with a power of it; without groups some do not, and it
 // grows in proportion.
-func DecodeForm(g GPU) Form {
+func DecodeForm(g GPU, cache float64) Form {
 	return Form{
 		Name:   "decode attention",
 		Inputs: []string{"sequences", "heads", "KV heads", "head dim", "context"},
@@ -149,7 +149,7 @@ func DecodeForm(g GPU) Form {
 			} else if b > 1 && kv > 1 {
 				start += p[8]
 			}
-			bytes := 4*kv*dim*context*b + 4*heads*dim*b
+			bytes := 2*cache*kv*dim*context*b + 4*heads*dim*b
 			moved := inCache(bytes, p[9], p[10]) * bytes / (p[1] * g.Bandwidth)
 			return start + smoothMax(p[2], smoothMax(4, moved, p[3]*b*kv)+p[4]*b*heads, chain)
 		},
@@ -157,14 +157,14 @@ func DecodeForm(g GPU) Form {
 }
 
 // PrefillForm is the time of one layer's attention for b prompts of s
-// positions each, without cached tokens:
+// positions each, without cached tokens, that leave KV of so many bytes a value:
 //
 //	floor + ‖ 2·b·n·d·s²/(compute·rate)·(128/d)^small + tile·tiles, bytes/(memory·bandwidth), chain·s·d/128 ‖
 //
 // A tile is 128 positions of one head; the chain is its loop over the keys. A
 // prompt of one position is computed by the kernel for decoding, whose tiles
 // are those of the KV heads.
-func PrefillForm(g GPU) Form {
+func PrefillForm(g GPU, cache float64) Form {
 	return Form{
 		Name:   "prefill attention",
 		Inputs: []string{"prompts", "heads", "KV heads", "head dim", "positions"},
@@ -181,7 +181,7 @@ func PrefillForm(g GPU) Form {
 			if s == 1 {
 				tiles = b * kv
 			}
-			bytes := b * s * dim * (4*heads + 8*kv)
+			bytes := b * s * dim * (4*heads + 4*cache*kv)
 			return p[0] + smoothMax(p[3],
 				2*b*heads*dim*s*(s+1)/(p[1]*g.Rate)*math.Pow(128/dim, p[5])+p[6]*tiles,
 				inCache(bytes, p[7], p[8])*bytes/(p[2]*g.Bandwidth),
@@ -309,7 +309,7 @@ func StepForm(g GPU) Form {
 		Inputs: []string{"FLOPs", "bytes", "sequences", "positions"},
 		Parameters: []Parameter{
 			{Name: "start", Unit: "s", Start: 5e-3, Low: 1e-5, High: 0.5},
-			{Name: "sequence", Unit: "s", Start: 1e-4, Low: 0, High: 5e-3},
+			{Name: "sequence", Unit: "s", Start: 1e-4, Low: 0, High: 0.1},
 			paramCompute, paramMemory, paramNorm,
 			{Name: "fall", Start: 1e-5, Low: 0, High: 1e-3},
 			{Name: "floor", Unit: "s", Start: 1e-2, Low: 0, High: 0.5},

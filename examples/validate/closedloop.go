@@ -18,18 +18,22 @@ import (
 
 // loopReport is one model, GPU and engine at fixed numbers of clients: time per
 // output token, simulated from kernel fits alone and with a host term that was
-// fitted on the other half of the rows.
+// fitted on half of the rows.
 type loopReport struct {
-	Model   string `json:"model"`
-	GPU     string `json:"gpu"`
-	Engine  string `json:"engine"`
-	Formats string `json:"formats"`
-	Rows    int    `json:"rows"`
+	Model   string  `json:"model"`
+	GPU     string  `json:"gpu"`
+	Engine  string  `json:"engine"`
+	Formats string  `json:"formats"`
+	Rows    int     `json:"rows"`
+	Reading reading `json:"reading"`
+	// Tried is every reading that was looked at, with its cross-validated error
+	// on the fitted half.
+	Tried []triedReading `json:"readings_tried"`
 	// Bare is without a host term, on all rows; Spec is what a closed form
 	// without simulation reaches by the reference page.
 	Bare   costmodel.Accuracy `json:"kernels_alone"`
 	Spec   string             `json:"reference,omitempty"`
-	Host   host               `json:"host"`
+	Host   loopHost           `json:"host"`
 	Held   costmodel.Accuracy `json:"with_host_other_half"`
 	Target float64            `json:"target,omitempty"`
 	Met    bool               `json:"met"`
@@ -37,12 +41,39 @@ type loopReport struct {
 	points []point
 }
 
+// loopHost is what the steps of a closed loop take beyond their kernels.
+type loopHost struct {
+	host
+	// Prompt is for each step with prompts: engines replay a CUDA graph for
+	// decodes, and launch such a step kernel by kernel.
+	Prompt float64 `json:"prompt_s"`
+}
+
+// reading is what the rows do not say about how they were measured.
+type reading struct {
+	// Cache is the format of keys and values. Quantised checkpoints often
+	// come with one of their own.
+	Cache string `json:"kv_cache"`
+	// Shortest is the share of the named lengths from which those of requests
+	// are spread evenly: 1 where all are alike. Public benchmarks take 0.8.
+	Shortest float64 `json:"shortest_request"`
+	// Padded means that an all-reduce takes no longer than one of a larger
+	// message: the measured ones have a plateau between two algorithms, which
+	// fused collectives do not.
+	Padded bool `json:"all_reduce_padded"`
+}
+
+type triedReading struct {
+	reading
+	Error float64 `json:"cross_validated_mape"`
+}
+
 // loopRow is a measured point.
 type loopRow struct {
 	id                          string
 	clients, prompt, output, tp int
 	tpot                        float64 // s
-	simulated                   float64
+	simulated                   looped
 }
 
 // references are the errors of a closed form on the same rows.
@@ -59,7 +90,7 @@ var references = map[string]string{
 }
 
 // matrixOf names the fitted product of a quantisation.
-var matrixOf = map[string]string{"": "matrix bf16", "fp8": "matrix fp8", "nvfp4": "matrix nvfp4"}
+var matrixOf = map[string]string{"": "matrix bf16", "bf16": "matrix bf16", "fp8": "matrix fp8", "nvfp4": "matrix nvfp4"}
 
 // reportLoops simulates the aggregated rows of dense models for whose GPU and
 // formats there are kernels; other rows are counted by reason.
@@ -130,6 +161,9 @@ func loopSetup(r *row) (m costmodel.Model, g costmodel.GPU, why string) {
 	return m, g, ""
 }
 
+// fill simulates the rows by one reading after the other. Each question of a
+// reading is settled by the cross-validated error on the fitted half; the other
+// half is looked at once, at the end.
 func (r *loopReport) fill(data string, l library, rows []*loopRow) error {
 	m, err := modelOf(r.Model)
 	if err != nil {
@@ -139,49 +173,60 @@ func (r *loopReport) fill(data string, l library, rows []*loopRow) error {
 	if err != nil {
 		return err
 	}
-	formats := r.Formats
-	if formats == "bf16" {
-		formats = ""
-	}
-	stacks := map[int]*loopModel{}
-	for _, row := range rows {
-		if stacks[row.tp] == nil {
-			k, err := composeStack(l, data, g, g, m, row.tp, matrixOf[formats])
-			if err != nil {
-				return err
-			}
-			stacks[row.tp] = &loopModel{device: k, decodes: map[int]*costmodel.Table{}}
+	in, out := loopHalves(rows)
+	var best *costmodel.Calibration
+	try := func(by reading) error {
+		if err := simulateLoops(in, by, data, l, g, m, r.Formats); err != nil {
+			return err
 		}
-		if row.simulated, err = closedLoop(stacks[row.tp], row); err != nil {
-			return fmt.Errorf("%s: %w", row.id, err)
+		c, err := r.fitHost(in)
+		if err != nil {
+			return err
 		}
-	}
-	return r.judge(rows)
-}
-
-// judge fits a host term on half of the rows, by a rule that knows the names
-// only, and tests it on the other half.
-func (r *loopReport) judge(rows []*loopRow) error {
-	var bare, errors []float64
-	var in, out []costmodel.Sample
-	for _, row := range rows {
-		bare = append(bare, row.simulated/row.tpot-1)
-		s := costmodel.Sample{Name: row.id, Group: fmt.Sprintf("%d·%d·%d", row.tp, row.prompt, row.output), Seconds: row.tpot,
-			Inputs: []float64{row.simulated, 1, float64(row.clients)}}
-		if held(s.Group) {
-			out = append(out, s)
-		} else {
-			in = append(in, s)
+		r.Tried = append(r.Tried, triedReading{by, c.CrossValidated.MAPE})
+		if best == nil || c.CrossValidated.MAPE < best.CrossValidated.MAPE {
+			best, r.Reading = c, by
 		}
+		return nil
 	}
-	r.Bare = costmodel.AccuracyOf(bare)
-	c, err := costmodel.Fit(costmodel.HostForm(), in, costmodel.Provenance{Platform: r.GPU, Formats: r.Formats, Kernels: r.Engine,
-		Layout: "TP as in the rows", Boundary: "time per output token of a closed loop", Source: "closed_loop_ttft_tpot.csv.gz"})
-	if err != nil {
+	if err := try(reading{Cache: "bf16", Shortest: 1}); err != nil {
 		return err
 	}
-	errors = c.Test(out)
-	r.Host, r.Held, r.points = host{c.Coefficients[0].Value, c.Coefficients[1].Value}, costmodel.AccuracyOf(errors), scatter(out, errors)
+	for _, other := range []func(*reading) bool{
+		func(by *reading) bool { by.Cache = "fp8"; return r.Formats != "bf16" },
+		func(by *reading) bool { by.Shortest = 0.8; return true },
+		func(by *reading) bool {
+			by.Padded = true
+			return slices.ContainsFunc(in, func(row *loopRow) bool { return row.tp > 1 })
+		},
+	} {
+		if by := r.Reading; other(&by) {
+			if err := try(by); err != nil {
+				return err
+			}
+		}
+	}
+	if err := simulateLoops(rows, r.Reading, data, l, g, m, r.Formats); err != nil {
+		return err
+	}
+	var bare []float64
+	for _, row := range rows {
+		bare = append(bare, row.simulated.tpot/row.tpot-1)
+	}
+	r.Bare = costmodel.AccuracyOf(bare)
+	for _, k := range best.Coefficients {
+		switch k.Name {
+		case "step":
+			r.Host.Step = k.Value
+		case "sequence":
+			r.Host.Sequence = k.Value
+		case "prompt":
+			r.Host.Prompt = k.Value
+		}
+	}
+	samples := hostSamples(out)
+	errors := best.Test(samples)
+	r.Held, r.points = costmodel.AccuracyOf(errors), scatter(samples, errors)
 	if r.Engine == "vllm" && (r.Model == "Qwen3-32B" || r.Model == "Llama-3.1-70B") {
 		r.Target = 0.08
 	}
@@ -189,16 +234,98 @@ func (r *loopReport) judge(rows []*loopRow) error {
 	return nil
 }
 
-// loopModel is a kernelStack that looks up steps of decodes, which are most
-// steps of a closed loop.
+// loopHalves deals the shapes, in order of GPUs, prompt and output, to the half
+// that is fitted and the other one in turn: rows that differ in their number of
+// clients only stay together.
+func loopHalves(rows []*loopRow) (in, out []*loopRow) {
+	shape := func(r *loopRow) [3]int { return [3]int{r.tp, r.prompt, r.output} }
+	var shapes [][3]int
+	for _, r := range rows {
+		shapes = append(shapes, shape(r))
+	}
+	slices.SortFunc(shapes, func(a, b [3]int) int { return slices.Compare(a[:], b[:]) })
+	shapes = slices.Compact(shapes)
+	for _, r := range rows {
+		if slices.Index(shapes, shape(r))%2 == 0 {
+			in = append(in, r)
+		} else {
+			out = append(out, r)
+		}
+	}
+	return in, out
+}
+
+func simulateLoops(rows []*loopRow, by reading, data string, l library, g costmodel.GPU, m costmodel.Model, formats string) error {
+	stacks := map[int]*loopModel{}
+	for _, row := range rows {
+		if stacks[row.tp] == nil {
+			k, err := composeStack(l, data, g, g, m, row.tp, matrixOf[formats], by)
+			if err != nil {
+				return err
+			}
+			stacks[row.tp] = &loopModel{device: k, from: k.decode.From, decodes: map[int]*costmodel.Table{}}
+		}
+		var err error
+		if row.simulated, err = closedLoop(stacks[row.tp], row, by.Shortest); err != nil {
+			return fmt.Errorf("%s: %w", row.id, err)
+		}
+	}
+	return nil
+}
+
+// fitHost fits the host's term, without prompt where that is no better.
+func (r *loopReport) fitHost(rows []*loopRow) (*costmodel.Calibration, error) {
+	full := loopHostForm()
+	short, err := full.Without("prompt")
+	if err != nil {
+		return nil, err
+	}
+	var best *costmodel.Calibration
+	for _, form := range []costmodel.Form{short, full} {
+		c, err := costmodel.Fit(form, hostSamples(rows), costmodel.Provenance{Platform: r.GPU, Formats: r.Formats, Kernels: r.Engine,
+			Layout: "TP as in the rows", Boundary: "time per output token of a closed loop", Source: "closed_loop_ttft_tpot.csv.gz"})
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || c.CrossValidated.MAPE < best.CrossValidated.MAPE {
+			best = c
+		}
+	}
+	return best, nil
+}
+
+// loopHostForm is costmodel.HostForm, and prompt for each step with prompts.
+func loopHostForm() costmodel.Form {
+	form := costmodel.HostForm()
+	rest := form.Seconds
+	form.Inputs = append(form.Inputs, "steps with prompts")
+	form.Parameters = append(form.Parameters, costmodel.Parameter{Name: "prompt", Unit: "s", Start: 1e-3, Low: 0, High: 0.2})
+	form.Seconds = func(p, x []float64) float64 { return rest(p, x) + p[2]*x[3] }
+	return form
+}
+
+func hostSamples(rows []*loopRow) []costmodel.Sample {
+	var list []costmodel.Sample
+	for _, row := range rows {
+		list = append(list, costmodel.Sample{Name: row.id, Group: fmt.Sprintf("%d·%d·%d", row.tp, row.prompt, row.output), Seconds: row.tpot,
+			Inputs: []float64{row.simulated.tpot, 1, float64(row.clients), row.simulated.prompts}})
+	}
+	return list
+}
+
+// loopModel is a device of one rank, usually a kernelStack, that looks up steps
+// of decodes, which are most steps of a closed loop.
 type loopModel struct {
-	device  *kernelStack
+	device  stepper
+	from    costmodel.Provenance
+	prompts int                      // steps with prompts so far
 	decodes map[int]*costmodel.Table // by number: seconds by mean context
 }
 
 // StepTime implements sim.CostModel.
 func (l *loopModel) StepTime(b sim.Batch) time.Duration {
 	if len(b.Prefills) > 0 {
+		l.prompts++
 		return sim.Round(l.device.stepSeconds([]sim.Batch{b}))
 	}
 	t := l.decodes[b.Decodes]
@@ -215,28 +342,51 @@ func (l *loopModel) tabulate(n int) *costmodel.Table {
 		b := sim.Batch{Decodes: n, Positions: n, Context: int(math.Round(context * float64(n)))}
 		contexts, seconds = append(contexts, float64(b.Context)/float64(n)), append(seconds, l.device.stepSeconds([]sim.Batch{b}))
 	}
-	t, err := costmodel.NewTable(l.device.decode.From, contexts, seconds, costmodel.LinearInterpolation, costmodel.Extend)
+	t, err := costmodel.NewTable(l.from, contexts, seconds, costmodel.LinearInterpolation, costmodel.Extend)
 	if err != nil {
 		panic(err) // rising contexts, positive times
 	}
 	return t
 }
 
+// looped is what a request of a closed loop sees between two of its tokens.
+type looped struct {
+	tpot    float64 // s
+	prompts float64 // steps with prompts; all steps are 1
+}
+
 // closedLoop runs so many clients, each with one request at a time, and returns
-// the mean time between tokens of one request. The clients' first requests end
-// at times spread over one request's life, as those of clients that have been at
-// it for long do. Each client's second request counts, and a third one keeps it
-// busy until those of the others end.
-func closedLoop(m sim.CostModel, row *loopRow) (float64, error) {
+// the mean of their requests. The clients' first requests end at times spread
+// over one request's life, as those of clients that have been at it for long do.
+// Each client's second request counts, and a third one keeps it busy until those
+// of the others end. Lengths are spread evenly between shortest and 1 of those
+// in the row. Which steps there are does not depend on what they take, so that
+// a host's term can be fitted afterwards.
+func closedLoop(m *loopModel, row *loopRow, shortest float64) (looped, error) {
 	const budget = 8192 // of vLLM and TensorRT-LLM on these GPUs
-	sum, n := 0.0, 0
+	var mean looped
+	n := 0.0
 	next := row.clients
+	since := map[int]int{} // steps with prompts until a request's first token
 	done := sim.ObserverFunc(func(e sim.Event) {
-		if e.Kind == sim.Finish && e.ID >= row.clients && e.ID < 2*row.clients && e.Output > 1 {
-			sum += (e.Time - e.Timeline.FirstToken).Seconds() / float64(e.Output-1)
+		if e.ID < row.clients || e.ID >= 2*row.clients {
+			return
+		}
+		switch {
+		case e.Kind == sim.FirstToken:
+			since[e.ID] = m.prompts
+		case e.Kind == sim.Finish && e.Output > 1:
+			gaps := float64(e.Output - 1)
+			mean.tpot += (e.Time - e.Timeline.FirstToken).Seconds() / gaps
+			mean.prompts += float64(m.prompts-since[e.ID]) / gaps
 			n++
 		}
 	})
+	request := func(id int, arrival sim.Time) sim.Request {
+		// The fractions of a sequence that fills the square evenly.
+		prompt, output := spread(row.prompt, shortest, float64(id)*0.7548776662466927), spread(row.output, shortest, float64(id)*0.5698402909980532)
+		return sim.Request{ID: id, Arrival: arrival, Prompt: prompt, Output: output, MaxOutput: output}
+	}
 	cfg := sim.Config{
 		Replicas:  []sim.Replica{{Scheduler: scheduler.ChunkedPrefill{}, CostModel: m, MaxBatchTokens: budget}},
 		Observers: []sim.Observer{done},
@@ -245,24 +395,34 @@ func closedLoop(m sim.CostModel, row *loopRow) (float64, error) {
 				return nil
 			}
 			next++
-			return []sim.Request{{ID: next - 1, Arrival: c.End, Prompt: row.prompt, Output: row.output, MaxOutput: row.output}}
+			return []sim.Request{request(next-1, c.End)}
 		},
 	}
 	first := func() iter.Seq2[sim.Request, error] {
 		return func(yield func(sim.Request, error) bool) {
 			for i := range row.clients {
-				left := max(1, row.output*(i+1)/row.clients)
-				if !yield(sim.Request{ID: i, Prompt: row.prompt + row.output - left, Output: left, MaxOutput: left}, nil) {
+				r := request(i, 0)
+				left := max(1, r.Output*(i+1)/row.clients)
+				r.Prompt += r.Output - left
+				r.Output, r.MaxOutput = left, left
+				if !yield(r, nil) {
 					return
 				}
 			}
 		}
 	}
 	if _, err := sim.Run(context.Background(), cfg, first()); err != nil {
-		return 0, err
+		return looped{}, err
 	}
 	if n == 0 {
-		return 0, fmt.Errorf("no request with two tokens")
+		return looped{}, fmt.Errorf("no request with two tokens")
 	}
-	return sum / float64(n), nil
+	return looped{mean.tpot / n, mean.prompts / n}, nil
+}
+
+// spread returns a length between shortest and 1 of the longest, by the
+// fraction of x.
+func spread(longest int, shortest, x float64) int {
+	_, f := math.Modf(x)
+	return max(1, int(math.Round(float64(longest)*(shortest+(1-shortest)*f))))
 }

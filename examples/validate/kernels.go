@@ -49,22 +49,8 @@ var operators = []operator{
 			return max(2*x[0]*x[1]*x[2]/g.FP4, (2*x[0]*x[1]+9./16*x[1]*x[2]+2*x[0]*x[2])/g.Bandwidth)
 		},
 	},
-	{
-		name: "decode attention", files: "_attention_*_generation_attention_perf.csv.gz", need: attentionColumns,
-		form: costmodel.DecodeForm, read: readDecode,
-		bound: func(g costmodel.GPU, x []float64) float64 {
-			return max(4*x[0]*x[1]*x[3]*x[4]/g.Rate, 4*(x[2]*x[4]+x[1])*x[3]*x[0]/g.Bandwidth)
-		},
-		target: map[string]float64{"": 0.12},
-	},
-	{
-		name: "prefill attention", files: "_attention_*_context_attention_perf.csv.gz", need: attentionColumns,
-		form: costmodel.PrefillForm, read: readPrefill,
-		bound: func(g costmodel.GPU, x []float64) float64 {
-			return max(2*x[0]*x[1]*x[3]*x[4]*(x[4]+1)/g.Rate, x[0]*x[4]*x[3]*(4*x[1]+8*x[2])/g.Bandwidth)
-		},
-		target: map[string]float64{"": 0.15},
-	},
+	decodeOperator("", "bfloat16", 2), prefillOperator("", "bfloat16", 2),
+	decodeOperator(" fp8", "fp8", 1), prefillOperator(" fp8", "fp8", 1),
 	{
 		name: "experts bf16", files: "_moe_*_bfloat16.csv.gz",
 		need: []string{"num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "latency_ms"},
@@ -85,9 +71,35 @@ func readMatrix(r *row) (s costmodel.Sample, curve string, size float64, ok bool
 	return sample(r, group, m, n, k), group, m, true
 }
 
-// readDecode takes rows with a BF16 cache and without a window.
-func readDecode(r *row) (s costmodel.Sample, curve string, size float64, ok bool) {
-	if r.text("kv_cache_dtype") != "bfloat16" || r.number("window_size") != 0 {
+// decodeOperator is attention of decodes with a cache of one format.
+func decodeOperator(suffix, format string, cache float64) operator {
+	return operator{
+		name: "decode attention" + suffix, files: "_attention_*_generation_attention_perf.csv.gz", need: attentionColumns,
+		form: func(g costmodel.GPU) costmodel.Form { return costmodel.DecodeForm(g, cache) },
+		read: func(r *row) (s costmodel.Sample, curve string, size float64, ok bool) { return readDecode(r, format) },
+		bound: func(g costmodel.GPU, x []float64) float64 {
+			return max(4*x[0]*x[1]*x[3]*x[4]/g.Rate, (2*cache*x[2]*x[4]+4*x[1])*x[3]*x[0]/g.Bandwidth)
+		},
+		target: map[string]float64{"": 0.12},
+	}
+}
+
+// prefillOperator is attention of prompts with a cache of one format.
+func prefillOperator(suffix, format string, cache float64) operator {
+	return operator{
+		name: "prefill attention" + suffix, files: "_attention_*_context_attention_perf.csv.gz", need: attentionColumns,
+		form: func(g costmodel.GPU) costmodel.Form { return costmodel.PrefillForm(g, cache) },
+		read: func(r *row) (s costmodel.Sample, curve string, size float64, ok bool) { return readPrefill(r, format) },
+		bound: func(g costmodel.GPU, x []float64) float64 {
+			return max(2*x[0]*x[1]*x[3]*x[4]*(x[4]+1)/g.Rate, x[0]*x[4]*x[3]*(4*x[1]+4*cache*x[2])/g.Bandwidth)
+		},
+		target: map[string]float64{"": 0.15},
+	}
+}
+
+// readDecode takes rows with a cache of one format and without a window.
+func readDecode(r *row, format string) (s costmodel.Sample, curve string, size float64, ok bool) {
+	if r.text("kv_cache_dtype") != format || r.number("window_size") != 0 {
 		return s, "", 0, false
 	}
 	group, context := geometry(r), r.number("step")+1
@@ -95,10 +107,10 @@ func readDecode(r *row) (s costmodel.Sample, curve string, size float64, ok bool
 	return s, group + "·" + r.text("batch_size"), context, true
 }
 
-// readPrefill takes rows with a BF16 cache, without a window and without
-// cached tokens: there are no others.
-func readPrefill(r *row) (s costmodel.Sample, curve string, size float64, ok bool) {
-	if r.text("kv_cache_dtype") != "bfloat16" || r.number("window_size") != 0 || r.number("step") != 0 {
+// readPrefill takes rows with a cache of one format, without a window and
+// without cached tokens: there are no others.
+func readPrefill(r *row, format string) (s costmodel.Sample, curve string, size float64, ok bool) {
+	if r.text("kv_cache_dtype") != format || r.number("window_size") != 0 || r.number("step") != 0 {
 		return s, "", 0, false
 	}
 	group, positions := geometry(r), r.number("isl")
@@ -213,9 +225,10 @@ func fitKernels(data, only string, worth bool, operators ...operator) ([]*fitted
 			return nil, err
 		}
 	}
-	return results, nil
+	return slices.DeleteFunc(results, func(f *fitted) bool { return f == nil }), nil
 }
 
+// fitKernel returns nil if the file has no rows of the operator.
 func fitKernel(op operator, g costmodel.GPU, path string, worth bool) (*fitted, error) {
 	var in, out []costmodel.Sample
 	curves := newCurves()
@@ -233,6 +246,9 @@ func fitKernel(op operator, g costmodel.GPU, path string, worth bool) (*fitted, 
 	})
 	if err != nil {
 		return nil, err
+	}
+	if len(in)+len(out) == 0 {
+		return nil, nil
 	}
 	f := &fitted{GPU: g.Name, Operator: op.name, Samples: len(in) + len(out), Groups: groups(in, out), From: kernelProvenance(g, op, path)}
 	form := op.form(g)

@@ -34,7 +34,7 @@ func newKernelStack(data string, g costmodel.GPU, m costmodel.Model, tp, ranks i
 	if err != nil {
 		return nil, err
 	}
-	return composeStack(libraryOf(fits), data, g, g, m, tp, "matrix bf16")
+	return composeStack(libraryOf(fits), data, g, g, m, tp, "matrix bf16", reading{Cache: "bf16"})
 }
 
 func libraryOf(fits []*fitted) library {
@@ -46,16 +46,20 @@ func libraryOf(fits []*fitted) library {
 }
 
 // composeStack takes the coefficients of one GPU for the rates of another,
-// which is often the same.
-func composeStack(l library, data string, of, g costmodel.GPU, m costmodel.Model, tp int, matrix string) (*kernelStack, error) {
+// which is often the same. Matrix names the products' operator.
+func composeStack(l library, data string, of, g costmodel.GPU, m costmodel.Model, tp int, matrix string, by reading) (*kernelStack, error) {
 	if m.MoE.Layers > 0 || m.MLA.KVRank > 0 || m.Window.Layers > 0 {
 		return nil, fmt.Errorf("%s is not dense with full attention: not composed from kernels", m.Name)
+	}
+	cache := ""
+	if by.Cache != "bf16" {
+		cache = " " + by.Cache
 	}
 	k := &kernelStack{model: m, gpu: g, tp: tp, source: "fits to kernels/ of " + of.Name}
 	for _, part := range []struct {
 		operator string
 		to       **costmodel.Calibration
-	}{{matrix, &k.matrix}, {"matrix bf16", &k.head}, {"prefill attention", &k.prefill}, {"decode attention", &k.decode}} {
+	}{{matrix, &k.matrix}, {"matrix bf16", &k.head}, {"prefill attention" + cache, &k.prefill}, {"decode attention" + cache, &k.decode}} {
 		c := l[of.Name+" "+part.operator]
 		if c == nil {
 			return nil, fmt.Errorf("kernels/ has no %s of %s", part.operator, of.Name)
@@ -71,15 +75,16 @@ func composeStack(l library, data string, of, g costmodel.GPU, m costmodel.Model
 	}
 	if tp > 1 {
 		var err error
-		if k.reduce, err = reduceCurve(data, of, tp); err != nil {
+		if k.reduce, err = reduceCurve(data, of, tp, by.Padded); err != nil {
 			return nil, err
 		}
 	}
 	return k, nil
 }
 
-// reduceCurve reads the measured all-reduce of an engine's own kernel.
-func reduceCurve(data string, g costmodel.GPU, gpus int) (*costmodel.Table, error) {
+// reduceCurve reads the measured all-reduce of an engine's own kernel. Padded,
+// it takes no longer than one of a larger message.
+func reduceCurve(data string, g costmodel.GPU, gpus int, padded bool) (*costmodel.Table, error) {
 	paths, err := filepath.Glob(filepath.Join(data, "kernels", "*_custom_allreduce_perf.csv.gz"))
 	if err != nil {
 		return nil, err
@@ -94,6 +99,9 @@ func reduceCurve(data string, g costmodel.GPU, gpus int) (*costmodel.Table, erro
 			return nil, err
 		}
 		sizes, seconds := c.sorted("all-reduce")
+		for i := len(seconds) - 2; i >= 0 && padded; i-- {
+			seconds[i] = min(seconds[i], seconds[i+1])
+		}
 		return costmodel.NewTable(reduceProvenance(g, path, gpus), sizes, seconds, costmodel.LinearInterpolation, costmodel.Extend)
 	}
 	return nil, fmt.Errorf("kernels/ has no all-reduce of %s", g.Name)

@@ -202,11 +202,21 @@ func TestStaticBatches(t *testing.T) {
 	if len(steps) != 8 {
 		t.Errorf("%d set-ups, want 8", len(steps))
 	}
+	fixed := map[string]int{}
 	for _, s := range steps {
-		t.Logf("%s %s TP %d: prompts %v; decode %v", s.GPU, s.Model, s.TP, s.Prompt, s.Decode)
+		fixed[s.Fixed]++
+		// Of eight set-ups one has a prompt of 128 tokens that took longer
+		// than one of 256: no form describes it.
+		if met := s.Prompt.MAPE <= s.Target; met != (s.Fell == "") {
+			t.Errorf("%s %s TP %d: prompts %v; fell %q", s.GPU, s.Model, s.TP, s.Prompt, s.Fell)
+		}
+		t.Logf("%s %s TP %d: prompts %v, %s; longer %v; decode %v", s.GPU, s.Model, s.TP, s.Prompt, s.Fixed, s.Long, s.Decode)
 		if s.Decode.MAPE > 0.065 { // one of eight is at the target of 6 %
 			t.Errorf("%s %s TP %d: decode steps %v", s.GPU, s.Model, s.TP, s.Decode)
 		}
+	}
+	if fixed["start"] == 0 || fixed["sequence"] == 0 {
+		t.Errorf("fixed parts %v, want both kinds", fixed)
 	}
 }
 
@@ -413,5 +423,88 @@ func TestPlots(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() < 1000 {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Steps of 20 ms: so does every token. Each of the other clients has one step
+// with a prompt in a request's life.
+func TestClosedLoop(t *testing.T) {
+	device := func() *loopModel {
+		return &loopModel{device: fixed(0.02), decodes: map[int]*costmodel.Table{},
+			from: costmodel.Provenance{Platform: "p", Formats: "f", Kernels: "k", Layout: "l", Boundary: "b", Source: "s"}}
+	}
+	for _, c := range []struct {
+		clients, output int
+		shortest        float64
+	}{{1, 20, 1}, {4, 40, 1}, {8, 200, 0.8}} {
+		got, err := closedLoop(device(), &loopRow{clients: c.clients, prompt: 10, output: c.output, tp: 1}, c.shortest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mean := float64(c.output) * (1 + c.shortest) / 2
+		if want := float64(c.clients-1) / mean; math.Abs(got.tpot-0.02) > 1e-9 || math.Abs(got.prompts-want) > 0.15*want {
+			t.Errorf("%d clients: %v s a token with %v prompts, want 0.02 with %v", c.clients, got.tpot, got.prompts, want)
+		}
+	}
+	if _, err := closedLoop(device(), &loopRow{clients: 1, prompt: 1, output: 1}, 1); err == nil {
+		t.Error("no error without a second token")
+	}
+}
+
+// Rows that differ in their number of clients only are on one side.
+func TestLoopHalves(t *testing.T) {
+	var rows []*loopRow
+	for _, clients := range []int{4, 8} {
+		for _, tp := range []int{8, 1} {
+			for _, prompt := range []int{1024, 8192} {
+				rows = append(rows, &loopRow{clients: clients, tp: tp, prompt: prompt, output: 1024})
+			}
+		}
+	}
+	in, out := loopHalves(rows)
+	if len(in) != 4 || len(out) != 4 {
+		t.Fatalf("halves of %d and %d rows", len(in), len(out))
+	}
+	for _, r := range in {
+		if r.prompt != 1024 {
+			t.Errorf("%+v is fitted", r)
+		}
+	}
+}
+
+// The closed loops of one GPU with their targets. Reading and host term come
+// from the fitted half, and the format of the cache is what matters most.
+func TestClosedLoopTargets(t *testing.T) {
+	data := shared(t)
+	if !long() {
+		return
+	}
+	var loops []*loopReport
+	for _, gpu := range []string{"B200", "H100"} {
+		fits, err := fitKernels(data, gpu, false, operators[:7]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		more, _, err := reportLoops(options{data: data, gpu: gpu}, fits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loops = append(loops, more...)
+	}
+	with := 0
+	for _, l := range loops {
+		t.Logf("%s %s %s %s: %v", l.Model, l.GPU, l.Engine, l.Formats, l.Held)
+		if !l.Met {
+			t.Errorf("%s %s %s %s: %v, target %v", l.Model, l.GPU, l.Engine, l.Formats, l.Held, l.Target)
+		}
+		if l.Target > 0 {
+			with++
+		}
+		if quantised := l.Formats != "bf16"; quantised != (l.Reading.Cache == "fp8") {
+			t.Errorf("%s %s %s %s: KV is %s", l.Model, l.GPU, l.Engine, l.Formats, l.Reading.Cache)
+		}
+	}
+	if with != 4 {
+		t.Errorf("%d set-ups with a target, want 4", with)
 	}
 }

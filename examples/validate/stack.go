@@ -59,7 +59,7 @@ func newStack(data string, g costmodel.GPU, gpuName string, m costmodel.Model, m
 		return nil, err
 	}
 	if tp > 1 {
-		if s.reduce, err = reduceCurve(data, g, tp); err != nil {
+		if s.reduce, err = reduceCurve(data, g, tp, false); err != nil {
 			return nil, err
 		}
 	}

@@ -24,10 +24,15 @@ func printText(out io.Writer, r report) error {
 		}
 	}
 	if len(r.Steps) > 0 {
-		fmt.Fprint(w, "\nStatic batches of whole engines, other half of the shapes (MAPE)\nGPU\tmodel\tTP\tprompts ≤ 2048 tokens\tlonger\tdecode steps\ttarget\t\t\n")
+		fmt.Fprint(w, "\nStatic batches of whole engines, other half of the shapes (MAPE)\nGPU\tmodel\tTP\tprompts ≤ 2048 tokens\tfixed part\tlonger\tdecode steps\ttarget\t\t\n")
 		for _, s := range r.Steps {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t\n", s.GPU, s.Model, s.TP, percent(s.Prompt.MAPE), percent(s.Long.MAPE),
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", s.GPU, s.Model, s.TP, percent(s.Prompt.MAPE), s.Fixed, percent(s.Long.MAPE),
 				percent(s.Decode.MAPE), percent(s.Target), verdict(s.Met))
+		}
+		for _, s := range r.Steps {
+			if s.Fell != "" {
+				fmt.Fprintf(w, "%s %s TP %d, measured: %s\n", s.GPU, s.Model, s.TP, s.Fell)
+			}
 		}
 	}
 	if len(r.Loops) > 0 {
@@ -75,15 +80,24 @@ func printKernels(w io.Writer, list []*fitted) {
 }
 
 func printLoops(w io.Writer, r report) {
-	fmt.Fprint(w, "\nTime per output token at a fixed number of clients\nmodel\tGPU\tengine\tformats\trows\tkernels alone\tbias\treference\twith host, other half\thost ms + µs·n\ttarget\t\t\n")
+	fmt.Fprint(w, "\nTime per output token at a fixed number of clients\nmodel\tGPU\tengine\tformats\trows\tKV\tlengths\tall-reduce\tkernels alone\tbias\treference\twith host, other half\thost ms + µs·n + ms a prompt step\ttarget\t\t\n")
 	for _, l := range r.Loops {
 		target := "–"
 		if l.Target > 0 {
 			target = percent(l.Target)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%.2f + %.0f\t%s\t%s\t\n", l.Model, l.GPU, l.Engine, l.Formats, l.Rows, percent(l.Bare.MAPE),
-			signed(l.Bare.Bias), cmp.Or(l.Spec, "–"), percent(l.Held.MAPE), 1e3*l.Host.Step, 1e6*l.Host.Sequence, target, verdict(l.Met))
+		lengths, reduce := "as named", "measured"
+		if l.Reading.Shortest < 1 {
+			lengths = fmt.Sprintf("%g–1", l.Reading.Shortest)
+		}
+		if l.Reading.Padded {
+			reduce = "padded"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f + %.0f + %.1f\t%s\t%s\t\n", l.Model, l.GPU, l.Engine, l.Formats, l.Rows,
+			l.Reading.Cache, lengths, reduce, percent(l.Bare.MAPE), signed(l.Bare.Bias), cmp.Or(l.Spec, "–"), percent(l.Held.MAPE),
+			1e3*l.Host.Step, 1e6*l.Host.Sequence, 1e3*l.Host.Prompt, target, verdict(l.Met))
 	}
+	fmt.Fprint(w, "KV, lengths and all-reduce are readings of what the rows do not say, chosen by cross-validation on the fitted half\n")
 	var reasons []string
 	for why := range r.Skipped {
 		reasons = append(reasons, why)

@@ -20,8 +20,14 @@ type stepReport struct {
 	Prompt costmodel.Accuracy `json:"prompts_to_2048_tokens"`
 	Long   costmodel.Accuracy `json:"longer_prompts"`
 	Decode costmodel.Accuracy `json:"decode_steps"`
-	Target float64            `json:"target"`
-	Met    bool               `json:"met"`
+	// Fixed names what does not grow with the tokens of short prompts beside
+	// the floor: start, of the step, or sequence, of each prompt.
+	Fixed string `json:"prompts_fixed_part"`
+	// Fell is a measured contradiction that no form describes: a longer prompt
+	// that took less than a shorter one.
+	Fell   string  `json:"prompts_fell,omitempty"`
+	Target float64 `json:"target"`
+	Met    bool    `json:"met"`
 }
 
 // bloom is not in the catalogue: bigscience/bloom, config.json. Feed-forward
@@ -104,10 +110,11 @@ func stepWork(m costmodel.Model, tp int, positions, pairs, keys, sequences float
 	}
 }
 
-// fill fits on the shapes whose place in the sorted list is even: prompts up to
-// longestPrompt tokens, longer ones and decode steps apart. The few shapes do
-// not tell what several prompts cost beyond one of as many tokens: on A100 up
-// to two fifths more.
+// fill fits on every second shape: prompts up to longestPrompt tokens, longer
+// ones and decode steps apart. What does not grow with the tokens belongs to the
+// step in some set-ups and to each of its prompts in others: on A100, four
+// prompts take up to two fifths more than one of as many tokens. The short
+// prompts of the fitted half decide which, by cross-validation.
 func (r *stepReport) fill(g costmodel.GPU, prompts, decodes []costmodel.Sample, from costmodel.Provenance) error {
 	var short, long []costmodel.Sample
 	for _, s := range unique(prompts) {
@@ -120,21 +127,47 @@ func (r *stepReport) fill(g costmodel.GPU, prompts, decodes []costmodel.Sample, 
 	for _, part := range []struct {
 		name    string
 		samples []costmodel.Sample
-		without []string
+		without [][]string // a form each
 		to      *costmodel.Accuracy
 	}{
-		{"prompts", short, []string{"sequence", "memory", "norm", "fall"}, &r.Prompt},
-		{"long prompts", long, []string{"start", "memory", "norm", "fall", "floor"}, &r.Long},
-		{"decode steps", decodes, []string{"norm", "fall", "floor"}, &r.Decode},
+		{"prompts", short, [][]string{{"sequence", "memory", "norm", "fall"}, {"start", "memory", "norm", "fall"}}, &r.Prompt},
+		{"long prompts", long, [][]string{{"start", "memory", "norm", "fall", "floor"}}, &r.Long},
+		{"decode steps", decodes, [][]string{{"norm", "fall", "floor"}}, &r.Decode},
 	} {
-		c, out, err := halves(costmodel.StepForm(g), part.samples, from, part.without...)
-		if err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
+		in, out := halves(part.samples)
+		var best *costmodel.Calibration
+		for _, without := range part.without {
+			c, err := fitSteps(g, in, from, without)
+			if err != nil {
+				return fmt.Errorf("%s: %w", part.name, err)
+			}
+			if best == nil || c.CrossValidated.MAPE < best.CrossValidated.MAPE {
+				best = c
+			}
 		}
-		*part.to = costmodel.AccuracyOf(c.Test(out))
+		*part.to = costmodel.AccuracyOf(best.Test(out))
+		if part.name == "prompts" {
+			r.Fixed = best.Coefficients[0].Name
+		}
 	}
+	r.Fell = fell(short)
 	r.Met = r.Prompt.MAPE <= r.Target && r.Decode.MAPE <= r.Target
 	return nil
+}
+
+// fell names the longer prompt that took least beside a shorter one, if it took
+// a twentieth less or more.
+func fell(prompts []costmodel.Sample) (what string) {
+	worst := 0.95
+	for _, a := range prompts {
+		for _, b := range prompts {
+			if share := b.Seconds / a.Seconds; a.Inputs[2] == b.Inputs[2] && a.Inputs[3] < b.Inputs[3] && share < worst {
+				worst = share
+				what = fmt.Sprintf("%g tokens took %.1f ms, %g took %.1f ms", a.Inputs[3], 1e3*a.Seconds, b.Inputs[3], 1e3*b.Seconds)
+			}
+		}
+	}
+	return what
 }
 
 // longestPrompt is the number of prompt tokens of a batch up to which its time
@@ -161,12 +194,15 @@ func unique(samples []costmodel.Sample) []costmodel.Sample {
 	return list
 }
 
-// halves fits on every second sample by work and returns the others. Some
-// parameters are left out: few shapes of one kind do not tell them.
-func halves(form costmodel.Form, samples []costmodel.Sample, from costmodel.Provenance, without ...string) (*costmodel.Calibration, []costmodel.Sample, error) {
+// halves deals samples to the fitted half and the other one in turn, in order of
+// the length of one prompt, then of their number, so that both have batches of
+// several prompts.
+func halves(samples []costmodel.Sample) (in, out []costmodel.Sample) {
 	s := slices.Clone(samples)
-	slices.SortFunc(s, func(a, b costmodel.Sample) int { return cmp.Compare(a.Inputs[0], b.Inputs[0]) })
-	var in, out []costmodel.Sample
+	slices.SortFunc(s, func(a, b costmodel.Sample) int {
+		x, y := a.Inputs, b.Inputs
+		return cmp.Or(cmp.Compare(x[3]/x[2], y[3]/y[2]), cmp.Compare(x[2], y[2]), cmp.Compare(x[0], y[0]))
+	})
 	for i := range s {
 		if i%2 == 0 {
 			in = append(in, s[i])
@@ -174,12 +210,25 @@ func halves(form costmodel.Form, samples []costmodel.Sample, from costmodel.Prov
 			out = append(out, s[i])
 		}
 	}
+	return in, out
+}
+
+// fitSteps fits without the parameters that few shapes of one kind do not tell.
+// Each sample counts twice: what is left of four shapes when cross-validation
+// takes one away must outnumber three parameters.
+func fitSteps(g costmodel.GPU, samples []costmodel.Sample, from costmodel.Provenance, without []string) (*costmodel.Calibration, error) {
+	form := costmodel.StepForm(g)
+	for i, p := range form.Parameters {
+		if p.Name == "floor" { // the search does not find a floor that no sample touches
+			first := slices.MinFunc(samples, func(a, b costmodel.Sample) int { return cmp.Compare(a.Seconds, b.Seconds) })
+			form.Parameters[i].Start = 0.8 * first.Seconds
+		}
+	}
 	for _, name := range without {
 		var err error
 		if form, err = form.Without(name); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	c, err := costmodel.Fit(form, in, from)
-	return c, out, err
+	return costmodel.Fit(form, slices.Concat(samples, samples), from)
 }
