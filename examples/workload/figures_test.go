@@ -120,7 +120,7 @@ var published = map[string]facts{
 		put("292 – – – – – – – – 394", "shape.lengths.output_by_prompt_decile.0", "", "", "", "", "", "", "", "", "shape.lengths.output_by_prompt_decile.9").
 		put("0.6%", "shape.lengths.output_of_one_token").
 		put("90.2% 1180 10.20 1.10 18 28 0.15", "shape.arrivals.zero_gaps", "shape.arrivals.batches.batches", "shape.arrivals.batches.mean",
-			"shape.arrivals.batches.idc", "shape.arrivals.batches.p99", "shape.arrivals.batches.max", "shape.arrivals.batches.acf").
+																										"shape.arrivals.batches.idc", "shape.arrivals.batches.p99", "shape.arrivals.batches.max", "shape.arrivals.batches.acf").
 		put("3931 32.7% 42 123 474 42", "continuations.requests", "continuations.share", "continuations.gap_p10_s", "continuations.gap_p50_s", "continuations.gap_p90_s", "continuations.longest"). // published: 3,930
 		sharing("288500 182790 0.366 0.374 0.9999 0.010 0.409 0.363 0.948 .045 .212 .326 .355 .364 75.9% 12.2% 1"),
 	"mooncake_fast25_synthetic_trace.jsonl.gz": facts{"rows.read": "3993", "rows.emitted": "3993", "workload.span_s": "1022"}.
