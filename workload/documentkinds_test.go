@@ -309,3 +309,39 @@ func TestDocumentServeGenFaults(t *testing.T) {
 		}
 	}
 }
+
+// Sources have beginnings of prompts in common if they name the texts alike, and
+// nothing else, even with one seed.
+func TestDocumentTexts(t *testing.T) {
+	const lengths = `"lengths": {"kind": "tokens", "prompt_tokens": 8, "output_tokens": 4}, "preamble": {"kind": "system_prompts", "tokens": 8}`
+	for name, requests := range map[string]string{
+		"open":     `{"kind": "open", "prefix_block_tokens": 4, "arrivals": {"kind": "constant", "rate_per_s": 1}, "mix": [{` + lengths + `TEXTS}]}`,
+		"sessions": `{"kind": "sessions", "prefix_block_tokens": 4, "starts": {"kind": "constant", "rate_per_s": 1}, ` + lengths + `TEXTS}`,
+		"clients":  `{"kind": "clients", "prefix_block_tokens": 4, "concurrency": 1, "requests": 1, ` + lengths + `TEXTS}`,
+	} {
+		for texts, want := range map[string]int{``: 0, `, "texts": "x"`: 2} {
+			r := strings.Replace(requests, "TEXTS", texts, 1)
+			d := parsed(t, `{"servesim_workload": 1, "seed": 1, "sources": [{"name": "a", "seed": 2, "requests": `+r+`}, {"name": "b", "seed": 2, "requests": `+r+`}]}`)
+			run, err := d.Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var two []sim.Request
+			for q, err := range run.Requests() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if two = append(two, q); len(two) == 2 {
+					break
+				}
+			}
+			common := 0
+			for common < len(two[0].Prefix) && two[0].Prefix[common] == two[1].Prefix[common] {
+				common++
+			}
+			if common != want || len(two[0].Prefix) != 5 {
+				t.Errorf("%s%s: %d blocks of %d in common, want %d", name, texts, common, len(two[0].Prefix), want)
+			}
+		}
+	}
+}

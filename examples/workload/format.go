@@ -54,7 +54,7 @@ var formats = []format{
 	},
 	{name: "trace", is: has("request_id", "client_send_ms"), requests: ownTrace, loses: "the timelines"},
 	{
-		name: "document", is: has("servesim_workload"), requests: document, loses: "the seed, classes and feedback",
+		name: "document", is: has("servesim_workload"), requests: document, loses: "the seed, classes, paths and feedback",
 		flags: []string{"assume-ttft", "assume-itl", "requests", "horizon"},
 	},
 	{name: "ragpulse-side", is: has("token_length")},

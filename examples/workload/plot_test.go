@@ -117,7 +117,7 @@ func TestDocument(t *testing.T) {
 	if err := run(context.Background(), []string{"convert", "-to", "azure", "-lossy", "-requests", "7", path}, &stdout, &stderr); err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Count(stdout.String(), "\n"); lines != 8 || !strings.Contains(stderr.String(), "left out: the seed, classes and feedback") {
+	if lines := strings.Count(stdout.String(), "\n"); lines != 8 || !strings.Contains(stderr.String(), "left out: the seed, classes, paths and feedback") {
 		t.Errorf("converted to %d lines, %s", lines, &stderr)
 	}
 	if got := output(t, "describe", "-assume-ttft", "200ms", "-assume-itl", "20ms", "-requests", "2000", "testdata/document.json"); !strings.Contains(got, "2000 requests") {
@@ -129,16 +129,16 @@ func TestPlotErrors(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	path := file(t, "w.json", open)
 	for want, args := range map[string][]string{
-		"plot what? FILE is missing":                                               {"plot", "-out", out},
-		"-out is missing: the folder of the pictures":                              {"plot", path},
-		"-requests is -1 and -horizon 0s, want at least 0":                         {"plot", "-out", out, "-requests", "-1", path},
-		"-requests means nothing to the format mooncake, but to document":          {"plot", "-out", out, "-requests", "1", "testdata/mooncake.jsonl"},
-		"testdata/document.json: its requests arrive when answers come; -assume-":  {"plot", "-out", out, path, "testdata/document.json"},
-		"testdata/tracelab.csv: its requests arrive when answers come; -assume-":   {"plot", "-out", out, "testdata/tracelab.csv"},
-		"ragpulse-side has no requests to draw":                                    {"plot", "-out", out, file(t, "side", `{"passage_id": 1, "token_length": 3}`)},
-		"azure would lose the seed, classes and feedback; -lossy leaves them out":  {"convert", "-to", "azure", path},
-		"bad.json:1: the field \"seed\" is missing":                                {"describe", file(t, "bad.json", `{"servesim_workload": 1}`)},
-		"flag provided but not defined: -json; flags of plot are -assume-itl, -as": {"plot", "-json", "-out", out, path},
+		"plot what? FILE is missing":                                                     {"plot", "-out", out},
+		"-out is missing: the folder of the pictures":                                    {"plot", path},
+		"-requests is -1 and -horizon 0s, want at least 0":                               {"plot", "-out", out, "-requests", "-1", path},
+		"-requests means nothing to the format mooncake, but to document":                {"plot", "-out", out, "-requests", "1", "testdata/mooncake.jsonl"},
+		"testdata/document.json: its requests arrive when answers come; -assume-":        {"plot", "-out", out, path, "testdata/document.json"},
+		"testdata/tracelab.csv: its requests arrive when answers come; -assume-":         {"plot", "-out", out, "testdata/tracelab.csv"},
+		"ragpulse-side has no requests to draw":                                          {"plot", "-out", out, file(t, "side", `{"passage_id": 1, "token_length": 3}`)},
+		"azure would lose the seed, classes, paths and feedback; -lossy leaves them out": {"convert", "-to", "azure", path},
+		"bad.json:1: the field \"seed\" is missing":                                      {"describe", file(t, "bad.json", `{"servesim_workload": 1}`)},
+		"flag provided but not defined: -json; flags of plot are -assume-itl, -as":       {"plot", "-json", "-out", out, path},
 	} {
 		var stdout, stderr bytes.Buffer
 		err := run(context.Background(), args, &stdout, &stderr)
