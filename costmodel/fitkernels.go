@@ -35,7 +35,9 @@ func inCache(bytes, size, speedup float64) float64 {
 		return 1
 	}
 	x := bytes / size
-	return 1 - (1-1/speedup)/(1+x*x*x*x*x*x)
+	x *= x * x
+	x *= x
+	return 1 - (1-1/speedup)/(1+x*x)
 }
 
 // smoothMax returns the p-norm of its values, which are not negative.
@@ -242,9 +244,10 @@ func MixedForm() Form {
 // products, of other ranks too unless they are sorted out before. Matrices are
 // those of one expert, three with a gate.
 //
-//	floor + ‖ FLOPs/(compute·rate), weights of the distinct experts/(memory·bandwidth) + expert·distinct ‖ + activations/(activation·bandwidth)
+//	floor + ‖ FLOPs/(compute·rate), weights of the distinct experts/(memory·bandwidth) + expert·distinct, chain·(h + I) ‖ + activations/(activation·bandwidth)
 //
-// FLOPs count what each distinct expert computes besides: tile rows. A pick of
+// FLOPs count what each distinct expert computes besides: tile rows. The chain
+// is the loops of one tile over the hidden and the inner size. A pick of
 // another rank costs skipped times what a row costs in activations. Tuned is 1
 // for shapes whose tiles the engine has been tuned for on this GPU, which
 // multiplies the rate by tuned; 0 for those that take the tiles of a rule.
@@ -256,13 +259,14 @@ func ExpertsForm(g GPU) Form {
 		Name:   "experts",
 		Inputs: []string{"rows", "distinct", "picks", "matrices", "hidden", "inner", "tuned"},
 		Parameters: []Parameter{
-			startAt(paramFloor, 2e-5), paramCompute, paramMemory, startAt(paramNorm, 3),
+			startAt(paramFloor, 1e-5), paramCompute, paramMemory, startAt(paramNorm, 3),
 			{Name: "activation", Start: 0.5, Low: 0.02, High: 2, Neutral: 1},
 			{Name: "tile", Start: 16, Low: 0.01, High: 128},
 			{Name: "expert", Unit: "s", Start: 1e-8, Low: 1e-11, High: 1e-5},
 			{Name: "skipped", Start: 0.3, Low: 0.001, High: 1.2, Neutral: 1},
 			paramCache, paramSpeedup,
 			{Name: "tuned", Start: 1.3, Low: 0.5, High: 4, Neutral: 1},
+			{Name: "chain", Unit: "s", Start: 1e-8, Low: 1e-12, High: 1e-7},
 		},
 		Seconds: func(p, x []float64) float64 {
 			rows, distinct, picks, hidden, inner := x[0], x[1], x[2], x[4], x[5]
@@ -274,7 +278,8 @@ func ExpertsForm(g GPU) Form {
 			}
 			return p[0] + smoothMax(p[3],
 				2*values*(rows+p[5]*distinct)/(compute*g.Rate),
-				inCache(weights, p[8], p[9])*weights/(p[2]*g.Bandwidth)+p[6]*distinct) +
+				inCache(weights, p[8], p[9])*weights/(p[2]*g.Bandwidth)+p[6]*distinct,
+				p[11]*(hidden+inner)) +
 				bf16*(rows+p[7]*(picks-rows))*(2*hidden+x[3]*inner)/(p[4]*g.Bandwidth)
 		},
 	}
