@@ -49,10 +49,11 @@ func (r routing) share() share {
 		random := rand.New(workload.Stream(1, "routing", uint64(r.positions)))
 		for range draws {
 			d := r.draw(random)
-			s.rows += d.rows / draws
-			s.distinct += d.distinct / draws
-			s.picks += d.picks / draws
+			s.rows += d.rows
+			s.distinct += d.distinct
+			s.picks += d.picks
 		}
+		s = share{s.rows / draws, s.distinct / draws, s.picks / draws}
 		shares[r] = s
 	}
 	return s
