@@ -167,8 +167,8 @@ func TestFitRefuses(t *testing.T) {
 
 func TestColdLeavesTheCacheOut(t *testing.T) {
 	g := costmodel.GPU{Rate: 1e15, Bandwidth: 1e12}
-	form := costmodel.MatrixForm(g.Rate, g.Bandwidth, 2, 2)
-	truth := []float64{2e-6, 0.8, 0.8, 2, 1, 1e-9, 0.5, 3e7, 4, 3e7}
+	form := costmodel.MatrixForm(g, g.Rate, 2, 2)
+	truth := []float64{2e-6, 0.8, 0.8, 2, 1, 1e-9, 0.5, 3e7, 4, 3e7, 0.5, 0.8}
 	var samples []costmodel.Sample
 	for i := range 14 {
 		for j := range 10 {
@@ -197,9 +197,10 @@ func TestFormsRiseWithWork(t *testing.T) {
 		x    []float64
 	}{
 		{costmodel.KernelForm(g), []float64{1e9, 1e6}},
-		{costmodel.MatrixForm(g.Rate, g.Bandwidth, 2, 2), []float64{64, 4096, 4096}},
+		{costmodel.MatrixForm(g, g.Rate, 2, 2), []float64{64, 4096, 4096}},
 		{costmodel.DecodeForm(g, 2), []float64{16, 32, 8, 128, 1000}},
 		{costmodel.PrefillForm(g, 2), []float64{2, 32, 8, 128, 1000}},
+		{costmodel.ExpertsForm(g), []float64{64, 8, 128, 3, 2048, 768, 0}},
 		{costmodel.MixedForm(), []float64{512, 1e5, 1e5, 16, 16000, 1000}},
 		{costmodel.RingForm(8, 5e5), []float64{1e5}},
 		{costmodel.LayerForm(g), []float64{1e9, 1e6, 1e5}},

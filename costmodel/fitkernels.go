@@ -28,13 +28,16 @@ var (
 const cacheSize = "cache"
 
 // inCache returns the factor on the time of bytes when those of the whole
-// kernel may lie in a cache of that size.
+// kernel may lie in a cache of that size. The edge is sharp: what does not fit
+// evicts itself before it is read again.
 func inCache(bytes, size, speedup float64) float64 {
 	if size == 0 {
 		return 1
 	}
 	x := bytes / size
-	return 1 - (1-1/speedup)/(1+x*x*x)
+	x *= x * x
+	x *= x
+	return 1 - (1-1/speedup)/(1+x*x)
 }
 
 // smoothMax returns the p-norm of its values, which are not negative.
@@ -90,11 +93,20 @@ func KernelForm(g GPU) Form {
 // second, with weights and activations of so many bytes a value and BF16
 // results:
 //
-//	floor + ‖ 2mnk/(compute·rate) + 2mn/(output·bandwidth), (B_a·mk + B_w·kn)/(memory·bandwidth), chain·k^exponent ‖
+//	floor + ‖ (⌈w⌉/w)^wave·2mnk/(compute·rate) + 2mn/(output·bandwidth), (B_a·mk + B_w·kn)/(memory·bandwidth), chain·k^exponent ‖
 //
 // The results are written behind the products, so that they add to them; the
-// chain is the loop of one tile over k, which splits of k shorten.
-func MatrixForm(rate, bandwidth, weight, activation float64) Form {
+// chain is the loop of one tile over k, which splits of k shorten. A single row
+// has a kernel of its own, whose chain is vector times as long.
+//
+// w > 1 is the number of tiles of 128 × 256 results for each processor of the
+// GPU: tiles run in waves, the last of which is not full. Smaller tiles make up
+// for some of it, so that wave is below 1.
+func MatrixForm(g GPU, rate, weight, activation float64) Form {
+	processors := float64(g.Processors)
+	if processors == 0 {
+		processors = math.Inf(1)
+	}
 	return Form{
 		Name:   "matrix product",
 		Inputs: []string{"m", "n", "k"},
@@ -105,14 +117,24 @@ func MatrixForm(rate, bandwidth, weight, activation float64) Form {
 			{Name: "chain exponent", Start: 0.5, Low: 0.05, High: 1, Neutral: 1},
 			paramCache, paramSpeedup,
 			{Name: "output cache", Unit: "B", Start: 3e7, Low: 1e5, High: 1e9},
+			{Name: "wave", Start: 0.5, Low: 0.001, High: 1},
+			{Name: "vector", Start: 0.7, Low: 0.05, High: 2, Neutral: 1},
 		},
 		Seconds: func(p, x []float64) float64 {
 			in, out := activation*x[0]*x[2]+weight*x[2]*x[1], bf16*x[0]*x[1]
 			near, kept := inCache(in, p[7], p[8]), inCache(out, p[9], p[8])
+			wave := 1.0
+			if w := math.Ceil(x[0]/128) * math.Ceil(x[1]/256) / processors; w > 1 {
+				wave = math.Pow(math.Ceil(w)/w, p[10])
+			}
+			chain := p[5] * math.Pow(x[2], p[6])
+			if x[0] == 1 {
+				chain *= p[11]
+			}
 			return p[0] + smoothMax(p[3],
-				2*x[0]*x[1]*x[2]/(p[1]*rate)+kept*out/(p[4]*bandwidth),
-				near*in/(p[2]*bandwidth),
-				p[5]*math.Pow(x[2], p[6]))
+				wave*2*x[0]*x[1]*x[2]/(p[1]*rate)+kept*out/(p[4]*g.Bandwidth),
+				near*in/(p[2]*g.Bandwidth),
+				chain)
 		},
 	}
 }
@@ -216,42 +238,49 @@ func MixedForm() Form {
 	}
 }
 
-// ExpertsForm is the time of the routed experts of one layer on one GPU, with
-// gated matrices in BF16. Alpha is the exponent of the power law that picks
-// are drawn from, 0 for benchmarks in which they take turns.
+// ExpertsForm is the time of the routed experts of one layer on one GPU, in
+// BF16. Rows are the picks that its experts compute and distinct the experts
+// that have any; picks are those that pass through the kernels around the
+// products, of other ranks too unless they are sorted out before. Matrices are
+// those of one expert, three with a gate.
 //
-//	floor + row·N·k + ‖ FLOPs/(compute·rate), weights of the distinct experts/(memory·bandwidth) + expert·distinct ‖ + activations/(activation·bandwidth)
+//	floor + ‖ FLOPs/(compute·rate), weights of the distinct experts/(memory·bandwidth) + expert·distinct, chain·(h + I) ‖ + activations/(activation·bandwidth)
 //
-// FLOPs count what each distinct expert computes besides: tile rows. Skew
-// lowers the number of distinct experts of unequal picks, imbalance raises the
-// rows of the busiest rank each time the ranks double.
+// FLOPs count what each distinct expert computes besides: tile rows. The chain
+// is the loops of one tile over the hidden and the inner size. A pick of
+// another rank costs skipped times what a row costs in activations. Tuned is 1
+// for shapes whose tiles the engine has been tuned for on this GPU, which
+// multiplies the rate by tuned; 0 for those that take the tiles of a rule.
+//
+// Routing is an input and not fitted: take it from [RoutedExperts] or from what
+// a benchmark says of itself.
 func ExpertsForm(g GPU) Form {
 	return Form{
 		Name:   "experts",
-		Inputs: []string{"positions", "hidden", "inner", "picks", "experts", "shards", "ranks", "alpha"},
+		Inputs: []string{"rows", "distinct", "picks", "matrices", "hidden", "inner", "tuned"},
 		Parameters: []Parameter{
-			startAt(paramFloor, 2e-5), paramCompute, paramMemory, paramNorm,
-			{Name: "skew", Start: 0.8, Low: 0.05, High: 1, Neutral: 1},
+			startAt(paramFloor, 1e-5), paramCompute, paramMemory, startAt(paramNorm, 3),
 			{Name: "activation", Start: 0.5, Low: 0.02, High: 2, Neutral: 1},
 			{Name: "tile", Start: 16, Low: 0.01, High: 128},
 			{Name: "expert", Unit: "s", Start: 1e-8, Low: 1e-11, High: 1e-5},
-			{Name: "row", Unit: "s", Start: 1e-9, Low: 1e-12, High: 1e-6},
-			{Name: "imbalance", Start: 1.2, Low: 1, High: 8, Neutral: 1},
+			{Name: "skipped", Start: 0.3, Low: 0.001, High: 1.2, Neutral: 1},
+			paramCache, paramSpeedup,
+			{Name: "tuned", Start: 1.3, Low: 0.5, High: 4, Neutral: 1},
+			{Name: "chain", Unit: "s", Start: 1e-8, Low: 1e-12, High: 1e-7},
 		},
 		Seconds: func(p, x []float64) float64 {
-			n, hidden, inner, picks, experts, ranks := x[0], x[1], x[2]/x[5], x[3], x[4], x[6]
-			local, rows := experts/ranks, n*picks/ranks
-			distinct := min(local, rows)
-			if x[7] > 0 {
-				distinct = local * (1 - math.Pow(1-picks/experts, math.Pow(n, p[4])))
-				rows = min(rows*math.Pow(p[9], math.Log2(ranks)), n*min(picks, local))
+			rows, distinct, picks, hidden, inner := x[0], x[1], x[2], x[4], x[5]
+			values := x[3] * hidden * inner
+			weights := bf16 * values * distinct
+			compute := p[1]
+			if x[6] > 0 {
+				compute *= p[10]
 			}
-			distinct = max(1, distinct)
-			matrices := 3 * hidden * inner
-			return p[0] + p[8]*n*picks + smoothMax(p[3],
-				2*matrices*(rows+p[6]*distinct)/(p[1]*g.Rate),
-				2*matrices*distinct/(p[2]*g.Bandwidth)+p[7]*distinct) +
-				2*rows*(2*hidden+3*inner)/(p[5]*g.Bandwidth)
+			return p[0] + smoothMax(p[3],
+				2*values*(rows+p[5]*distinct)/(compute*g.Rate),
+				inCache(weights, p[8], p[9])*weights/(p[2]*g.Bandwidth)+p[6]*distinct,
+				p[11]*(hidden+inner)) +
+				bf16*(rows+p[7]*(picks-rows))*(2*hidden+x[3]*inner)/(p[4]*g.Bandwidth)
 		},
 	}
 }

@@ -21,6 +21,8 @@ type GPU struct {
 	Network   float64 // to the GPUs of other nodes, bytes per second one way; 0 means none
 	Watts     float64 // of the board; 0 means not known
 	Price     Price
+
+	Processors int // streaming multiprocessors, over which kernels spread their tiles; 0 means not known
 }
 
 // Price is what an hour of one GPU costs in dollars, and the power of its part
@@ -80,6 +82,9 @@ func (g GPU) Validate() error {
 	}
 	if g.Node < 0 {
 		return badField("GPU.Node", g.Node)
+	}
+	if g.Processors < 0 {
+		return badField("GPU.Processors", g.Processors)
 	}
 	return nil
 }

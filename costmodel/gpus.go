@@ -26,11 +26,11 @@ var gpus = []GPU{
 	{Name: "910B3", Rate: 313 * tera, INT8: 626 * tera, Bandwidth: 1.6 * tera, Memory: 64e9, Link: 196 * gib, Node: 8, Network: 50e9},
 	{Name: "910B4", Rate: 280 * tera, INT8: 560 * tera, Bandwidth: 0.8 * tera, Memory: 32e9, Link: 30e9, Node: 8},
 	// SXM4. llm-analysis a100-sxm-40gb.json.
-	{Name: "A100-40", Rate: 312 * tera, INT8: 624 * tera, Bandwidth: 1.555 * tera, Memory: 40e9, Link: 300e9, Node: 8, Network: 25e9},
+	{Name: "A100-40", Processors: 108, Rate: 312 * tera, INT8: 624 * tera, Bandwidth: 1.555 * tera, Memory: 40e9, Link: 300e9, Node: 8, Network: 25e9},
 	// SXM4. NVIDIA A100 datasheet; aiconfigurator a100_sxm.yaml.
-	{Name: "A100-80", Rate: 312 * tera, INT8: 624 * tera, Bandwidth: 2.039 * tera, Memory: 80 * gib, Link: 300e9, Node: 8, Network: 25e9, Watts: 400},
+	{Name: "A100-80", Processors: 108, Rate: 312 * tera, INT8: 624 * tera, Bandwidth: 2.039 * tera, Memory: 80 * gib, Link: 300e9, Node: 8, Network: 25e9, Watts: 400},
 	// aiconfigurator a100_pcie.yaml.
-	{Name: "A100-80-PCIe", Rate: 312 * tera, INT8: 624 * tera, Bandwidth: 1.935 * tera, Memory: 80 * gib, Link: 32e9, Node: 8, Network: 25e9, Watts: 300},
+	{Name: "A100-80-PCIe", Processors: 108, Rate: 312 * tera, INT8: 624 * tera, Bandwidth: 1.935 * tera, Memory: 80 * gib, Link: 32e9, Node: 8, Network: 25e9, Watts: 300},
 	// llm-analysis a10g-pcie-24gb.json.
 	{Name: "A10G", Rate: 70 * tera, INT8: 140 * tera, Bandwidth: 0.6 * tera, Memory: 24e9, Link: 32e9, Node: 8},
 	// NVIDIA A30 datasheet.
@@ -38,7 +38,7 @@ var gpus = []GPU{
 	// NVIDIA A40 datasheet.
 	{Name: "A40", Rate: 149.7 * tera, INT8: 299.3 * tera, Bandwidth: 0.696 * tera, Memory: 48 * gib, Link: 32e9, Node: 8, Watts: 300},
 	// SXM. NVIDIA Blackwell datasheet; aiconfigurator b200_sxm.yaml, gpu-specs.ts.
-	{Name: "B200", Rate: 2250 * tera, FP8: 4500 * tera, INT8: 4500 * tera, FP4: 9000 * tera, Bandwidth: 7.7 * tera, Memory: 180 * gib,
+	{Name: "B200", Processors: 148, Rate: 2250 * tera, FP8: 4500 * tera, INT8: 4500 * tera, FP4: 9000 * tera, Bandwidth: 7.7 * tera, Memory: 180 * gib,
 		Link: 900e9, Node: 8, Network: 50e9, Watts: 1000, Price: Price{1.95, 2.34, 2.90, 2170}},
 	// SXM. aiconfigurator b300_sxm.yaml, gpu-specs.ts.
 	{Name: "B300", Rate: 2250 * tera, FP8: 4500 * tera, INT8: 153.5 * tera, FP4: 13500 * tera, Bandwidth: 7.75 * tera, Memory: 268e9,
@@ -50,23 +50,23 @@ var gpus = []GPU{
 	{Name: "GB300", Rate: 2500 * tera, FP8: 5000 * tera, INT8: 165 * tera, FP4: 15000 * tera, Bandwidth: 8 * tera, Memory: 288e9,
 		Link: 900e9, Node: 72, Watts: 1400, Price: Price{2.65, 3.30, 3.96, 0}},
 	// SXM5, 80 GB. NVIDIA H100 datasheet; aiconfigurator h100_sxm.yaml, gpu-specs.ts.
-	{Name: "H100", Rate: 989 * tera, FP8: 1978 * tera, INT8: 1978 * tera, Bandwidth: 3.35 * tera, Memory: 80 * gib,
+	{Name: "H100", Processors: 132, Rate: 989 * tera, FP8: 1978 * tera, INT8: 1978 * tera, Bandwidth: 3.35 * tera, Memory: 80 * gib,
 		Link: 450e9, Node: 8, Network: 50e9, Watts: 700, Price: Price{1.30, 1.69, 1.30, 1730}},
 	// aiconfigurator h100_pcie.yaml.
-	{Name: "H100-PCIe", Rate: 756.5 * tera, FP8: 1513 * tera, INT8: 1513 * tera, Bandwidth: 2 * tera, Memory: 80 * gib,
+	{Name: "H100-PCIe", Processors: 114, Rate: 756.5 * tera, FP8: 1513 * tera, INT8: 1513 * tera, Bandwidth: 2 * tera, Memory: 80 * gib,
 		Link: 64e9, Node: 8, Network: 50e9, Watts: 350},
 	// InferSim gpu.py.
 	{Name: "H20", Rate: 148 * tera, FP8: 296 * tera, Bandwidth: 4.096 * tera, Memory: 96e9, Link: 450e9, Node: 8, Network: 50e9},
 	// SXM, the H100's processor with other memory. NVIDIA H200 datasheet;
 	// aiconfigurator h200_sxm.yaml.
-	{Name: "H200", Rate: 989 * tera, FP8: 1978 * tera, INT8: 1978 * tera, Bandwidth: 4.8 * tera, Memory: 141 * gib,
+	{Name: "H200", Processors: 132, Rate: 989 * tera, FP8: 1978 * tera, INT8: 1978 * tera, Bandwidth: 4.8 * tera, Memory: 141 * gib,
 		Link: 450e9, Node: 8, Network: 50e9, Watts: 700, Price: Price{1.41, 1.74, 1.60, 0}},
 	// InferSim gpu.py.
 	{Name: "H800", Rate: 989 * tera, FP8: 1979 * tera, Bandwidth: 3.43 * tera, Memory: 80e9, Link: 200e9, Node: 8, Network: 50e9},
 	// aiconfigurator l4.yaml.
 	{Name: "L4", Rate: 121 * tera, FP8: 242 * tera, INT8: 242 * tera, Bandwidth: 0.3 * tera, Memory: 24 * gib, Link: 32e9, Node: 8, Network: 25e9, Watts: 72},
 	// aiconfigurator l40s.yaml.
-	{Name: "L40S", Rate: 362.05 * tera, FP8: 733 * tera, INT8: 733 * tera, Bandwidth: 0.864 * tera, Memory: 46068 * mib,
+	{Name: "L40S", Processors: 142, Rate: 362.05 * tera, FP8: 733 * tera, INT8: 733 * tera, Bandwidth: 0.864 * tera, Memory: 46068 * mib,
 		Link: 32e9, Node: 8, Network: 50e9, Watts: 350},
 	// InferenceX gpu-specs.ts; GenZ system_configs.py.
 	{Name: "MI300X", Rate: 1307 * tera, FP8: 2615 * tera, Bandwidth: 5.3 * tera, Memory: 192e9, Link: 448e9, Node: 8, Network: 50e9,
@@ -82,7 +82,7 @@ var gpus = []GPU{
 	{Name: "RTX-4090", Rate: 165.2 * tera, FP8: 330.3 * tera, INT8: 660.6 * tera, Bandwidth: 1.008 * tera, Memory: 25_250_627_584,
 		Link: 32e9, Node: 8, Watts: 450},
 	// Server edition. aiconfigurator rtx_pro_6000_server.yaml.
-	{Name: "RTX-PRO-6000", Rate: 467.8 * tera, FP8: 935.6 * tera, INT8: 935.6 * tera, FP4: 1871 * tera, Bandwidth: 1.792 * tera, Memory: 97887 * mib,
+	{Name: "RTX-PRO-6000", Processors: 188, Rate: 467.8 * tera, FP8: 935.6 * tera, INT8: 935.6 * tera, FP4: 1871 * tera, Bandwidth: 1.792 * tera, Memory: 97887 * mib,
 		Link: 64e9, Node: 8, Network: 50e9, Watts: 600},
 	// Three of cloud.google.com/tpu/docs: links as half of what is printed for
 	// both ways, of all ports together.

@@ -152,6 +152,8 @@ func TestCatalogueGPUs(t *testing.T) {
 	if got := len(costmodel.GPUs()); got != len(want) {
 		t.Errorf("%d GPUs in the catalogue, %d of them tested", got, len(want))
 	}
+	processors := map[string]int{"A100-40": 108, "A100-80": 108, "A100-80-PCIe": 108, "H100": 132, "H100-PCIe": 114, "H200": 132,
+		"B200": 148, "L40S": 142, "RTX-PRO-6000": 188}
 	last := ""
 	for _, g := range costmodel.GPUs() {
 		if g.Name <= last {
@@ -159,7 +161,7 @@ func TestCatalogueGPUs(t *testing.T) {
 		}
 		last = g.Name
 		w := want[g.Name]
-		w.Name, w.Node, w.Watts, w.Price = g.Name, g.Node, g.Watts, g.Price
+		w.Name, w.Node, w.Watts, w.Price, w.Processors = g.Name, g.Node, g.Watts, g.Price, processors[g.Name]
 		if diff := cmp.Diff(w, g); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
