@@ -22,8 +22,9 @@
 // # Reading order
 //
 // request.go, batch.go, event.go and scheduler.go are the vocabulary, explain.go
-// what a cost model may add to it; config.go is what can be set. plan.go is the surface that schedulers use, with reserve.go
-// and arrange.go for those that need more. run.go is the loop over time and
+// what a cost model may add to it; config.go is what can be set. plan.go is the
+// surface that schedulers use, with reserve.go and arrange.go for those that need
+// more. run.go is the loop over time and
 // door.go how requests come in; stepper.go and replica.go are one replica, step.go
 // begins a step and stepend.go ends it. cohort.go is why a decode step costs O(1),
 // memory.go what KV blocks cost, swap.go host memory, draft.go speculation,
@@ -80,6 +81,6 @@
 // Chunk: positions of one prompt in one step. Decode: a position whose sequence
 // samples a token from it and has computed everything before. Gap: the time
 // between two tokens of one request. Preempt: evict for recomputation, or to host
-// memory. Pull: fetch KV from another replica. Pass: one call of a scheduler. Cohort: the sequences that decode in lockstep.
-// Serial: the running number of a request, unique in a run.
+// memory. Pull: fetch KV from another replica. Pass: one call of a scheduler.
+// Cohort: the sequences that decode in lockstep. Serial: the running number of a request, unique in a run.
 package sim

@@ -246,9 +246,10 @@ func (p *Plan) addEachDecode() bool {
 // Preempt evicts a running sequence for recomputation: its blocks are free at
 // once, what the plan gave it comes back, and it waits at the head of the
 // queue, or at its place if the replica has an Order. It keeps the tokens it
-// has generated, and gets those in flight that come while it waits. It may be added again in the same pass; a loop over Running
-// that does so meets it again at the end, and may never end itself. What others
-// of the pass share of its planned blocks counts as computed, as in vLLM.
+// has generated, and gets those in flight that come while it waits. It may be
+// added again in the same pass; a loop over Running that does so meets it again
+// at the end, and may never end itself. What others of the pass share of its
+// planned blocks counts as computed, as in vLLM.
 //
 // A sequence that could not go on even alone, because prompt and generated
 // tokens need more blocks than there are, ends with RejectOutOfKV. One that could

@@ -68,8 +68,8 @@ type OrderFunc func(a, b *Sequence) bool
 func (f OrderFunc) Before(a, b *Sequence) bool { return f(a, b) }
 
 // Router picks the replica of an arriving request, or as Config.Handoff the one
-// that is going to decode it: an index into loads. Any
-// other value, and a replica that is closed, reject the request. The loads belong to the engine: they are
+// that is going to decode it: an index into loads. Any other value, and a replica
+// that is closed, reject the request. The loads belong to the engine: they are
 // valid during the call and must not be changed.
 type Router interface {
 	Route(now Time, q Query, loads []Load) int
