@@ -228,9 +228,10 @@ func (p *refPass) preempt(id int64) {
 	lost := s.computed
 	s.computed, s.cached = 0, 0
 	if s.admitted && s.from != sim.Swapped && !s.pulled { // else what it had is lost
-		for i := range p.changes {
+		for i := range slices.Backward(p.changes) { // the latest: one before it came from the host
 			if p.changes[i].s == s && p.changes[i].kind == sim.Admit {
 				p.changes[i].undone = true
+				break
 			}
 		}
 		s.state = s.from
