@@ -148,6 +148,7 @@ func FuzzEngineEqualsReference(f *testing.F) {
 	for kind := range kinds {
 		f.Add(uint64(1_000_003*kind), kind)
 	}
+	f.Add(uint64(1_999_885), 0) // swapped in, evicted, admitted and evicted again in one pass
 	f.Fuzz(func(t *testing.T, seed uint64, kind int) {
 		if kind < 0 || kind >= kinds {
 			return

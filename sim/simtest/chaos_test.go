@@ -279,6 +279,7 @@ func FuzzLawsUnderChaos(f *testing.F) {
 	f.Add(uint64(3), uint64(5), false)
 	f.Add(uint64(14), uint64(0), false)
 	f.Add(uint64(3), uint64(1), true)
+	f.Add(uint64(300), uint64(396), true) // aborted with a token of an earlier residency in flight
 	f.Fuzz(func(t *testing.T, seed, chaos uint64, deployments bool) {
 		if err := (simtest.Scenario{Seed: seed, Deployments: deployments}).Run(func() sim.Scheduler { return &simtest.Chaos{Seed: chaos} }); err != nil {
 			t.Fatal(err)

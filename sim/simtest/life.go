@@ -313,8 +313,9 @@ func (l *Laws) leave(e *sim.Event, x *life, at place) {
 		if at == swapped {
 			l.site(x.replica).endSwapped(x.swapped.lo)
 		}
-		if at == waiting && x.preemptions > 0 {
-			// What was in flight when it was preempted is lost, and surplus too.
+		if x.preemptions > 0 && (at == waiting || at == running && e.Kind == sim.Abort) {
+			// What was in flight when it was preempted is lost, and surplus too if it
+			// comes behind the end.
 			l.kept.lo -= int64(l.inFlight(x) - 1)
 		}
 	}
