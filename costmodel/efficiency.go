@@ -25,6 +25,10 @@ type Efficiency struct {
 	Exchange  Collective // between data-parallel groups, to the experts and back
 	Send      Collective // from one pipeline stage to the next
 
+	// Measured has fits to kernels of this GPU, which take the place of the
+	// Kernels above; nil means that those count.
+	Measured *MeasuredKernels
+
 	Host HostTime
 }
 
@@ -116,6 +120,9 @@ func (e Efficiency) Validate() error {
 		if err := c.collective.validate("Efficiency." + c.name); err != nil {
 			return err
 		}
+	}
+	if err := e.Measured.validate("Efficiency.Measured"); err != nil {
+		return err
 	}
 	if e.Host.Step < 0 {
 		return badField("Efficiency.Host.Step", e.Host.Step)

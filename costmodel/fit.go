@@ -45,6 +45,9 @@ type Calibration struct {
 	// CrossValidated is the accuracy on groups that each fit left out. N is 0
 	// if there are fewer than two groups.
 	CrossValidated Accuracy
+	// Held is the accuracy on measurements that were kept aside from the fit, of
+	// calibrations of the catalogue. N is 0 elsewhere.
+	Held Accuracy
 
 	samples []Sample
 }
@@ -110,7 +113,30 @@ func fit(form Form, samples []Sample, from Provenance) (*Calibration, error) {
 	for i, p := range form.Parameters {
 		c.Coefficients = append(c.Coefficients, Coefficient{p.Name, p.Unit, best[i], math.NaN(), p.atBound(best[i])})
 	}
-	c.CrossValidated = AccuracyOf(nil)
+	c.CrossValidated, c.Held = AccuracyOf(nil), AccuracyOf(nil)
+	return c, nil
+}
+
+// NewCalibration returns form with coefficients that were found before, in the
+// order of its parameters. It is an error if the provenance is incomplete, or a
+// coefficient is missing or outside the range of its parameter.
+func NewCalibration(form Form, values []float64, from Provenance) (*Calibration, error) {
+	if err := from.Validate(); err != nil {
+		return nil, err
+	}
+	if err := form.validate(); err != nil {
+		return nil, err
+	}
+	if len(values) != len(form.Parameters) {
+		return nil, fmt.Errorf("costmodel: %d coefficients for the %d parameters of %s", len(values), len(form.Parameters), form.Name)
+	}
+	c := &Calibration{Form: form, From: from, Fitted: AccuracyOf(nil), CrossValidated: AccuracyOf(nil), Held: AccuracyOf(nil)}
+	for i, p := range form.Parameters {
+		if !(values[i] >= p.Low && values[i] <= p.High) {
+			return nil, fmt.Errorf("costmodel: %s of %s is %v, not in [%v, %v]", p.Name, form.Name, values[i], p.Low, p.High)
+		}
+		c.Coefficients = append(c.Coefficients, Coefficient{p.Name, p.Unit, values[i], math.NaN(), p.atBound(values[i])})
+	}
 	return c, nil
 }
 

@@ -108,7 +108,7 @@ func MatrixForm(g GPU, rate, weight, activation float64) Form {
 		processors = math.Inf(1)
 	}
 	return Form{
-		Name:   "matrix product",
+		Name:   matrixForm,
 		Inputs: []string{"m", "n", "k"},
 		Parameters: []Parameter{
 			startAt(paramFloor, 2e-6), paramCompute, paramMemory, paramNorm,
@@ -151,7 +151,7 @@ func MatrixForm(g GPU, rate, weight, activation float64) Form {
 // grows in proportion.
 func DecodeForm(g GPU, cache float64) Form {
 	return Form{
-		Name:   "decode attention",
+		Name:   decodeForm,
 		Inputs: []string{"sequences", "heads", "KV heads", "head dim", "context"},
 		Parameters: []Parameter{
 			paramFloor, paramMemory, paramNorm,
@@ -188,7 +188,7 @@ func DecodeForm(g GPU, cache float64) Form {
 // are those of the KV heads.
 func PrefillForm(g GPU, cache float64) Form {
 	return Form{
-		Name:   "prefill attention",
+		Name:   prefillForm,
 		Inputs: []string{"prompts", "heads", "KV heads", "head dim", "positions"},
 		Parameters: []Parameter{
 			paramFloor, paramCompute, paramMemory, paramNorm,
@@ -256,7 +256,7 @@ func MixedForm() Form {
 // a benchmark says of itself.
 func ExpertsForm(g GPU) Form {
 	return Form{
-		Name:   "experts",
+		Name:   expertsForm,
 		Inputs: []string{"rows", "distinct", "picks", "matrices", "hidden", "inner", "tuned"},
 		Parameters: []Parameter{
 			startAt(paramFloor, 1e-5), paramCompute, paramMemory, startAt(paramNorm, 3),

@@ -25,12 +25,12 @@ func (r *rate) compute(w Work) float64 {
 	return float64((w.FLOPs-w.Causal)*r.perFLOP) + float64(w.Causal*r.perCausal)
 }
 
-// add counts the work of another launch. The bound is that of the sums: lead
-// is by how much compute has been ahead of memory so far.
-func (c *OpCost) add(r *rate, w Work, lead *float64) {
+// add counts the work of another launch, and what it takes. The bound is that
+// of the sums: lead is by how much compute has been ahead of memory so far.
+func (c *OpCost) add(r *rate, w Work, seconds float64, lead *float64) {
 	c.FLOPs += w.FLOPs
 	c.Bytes += w.Bytes
-	c.Seconds += r.seconds(w)
+	c.Seconds += seconds
 	*lead += r.compute(w) - float64(w.Bytes*r.perByte)
 	c.Bound = MemoryBound
 	if *lead > 0 {
@@ -45,6 +45,7 @@ type folded struct {
 	weightBytes              float64
 	countedPerRow            sim.FP8Ops
 	rate                     rate
+	measured                 *measuredProduct // nil means by rate
 }
 
 // fold takes a product on this GPU, and the same undivided.
@@ -53,11 +54,23 @@ func (s Setup) fold(l launch, whole Product) folded {
 	if l.Precision.Compute != BF16 {
 		k = s.Efficiency.Narrow.or(k)
 	}
-	return folded{
+	f := folded{
 		op: l.op, flopsPerRow: n * l.Work(1).FLOPs, bytesPerRow: n * l.rowBytes(), weightBytes: n * l.weightBytes(),
 		countedPerRow: l.Precision.Compute.fp8(n*whole.Work(1).FLOPs) / sim.FP8Ops(s.tp()),
 		rate:          s.rate(k, l.count, l.Precision.Compute),
 	}
+	if c := s.Efficiency.Measured.products(l.Precision.Compute); c != nil {
+		f.measured = s.measuredProduct(l, c)
+		f.rate = s.rate(c.kernel(), l.count, l.Precision.Compute)
+	}
+	return f
+}
+
+func (f *folded) seconds(rows float64) float64 {
+	if f.measured != nil {
+		return f.measured.seconds(rows)
+	}
+	return f.rate.seconds(f.work(rows))
 }
 
 func (f *folded) work(rows float64) Work {
@@ -68,6 +81,7 @@ func (f *folded) work(rows float64) Work {
 type attending struct {
 	prompt, decode           core
 	prefill, decoding, mixed rate
+	measured                 measuredAttention // without coefficients by rate
 }
 
 func (s Setup) attend(g attentionGroup) attending {
@@ -86,9 +100,32 @@ func (s Setup) attend(g attentionGroup) attending {
 		a.prompt, a.decode = latent.promptCore().times(g.layers), latent.decodeCore().times(g.layers)
 		return a
 	}
-	one := Attention{g.heads / s.tp(), ceilDiv(g.kvHeads, s.tp()), g.headDim, g.window, m.KV}.core().times(g.layers)
-	a.prompt, a.decode = one, one
+	one := Attention{g.heads / s.tp(), ceilDiv(g.kvHeads, s.tp()), g.headDim, g.window, m.KV}
+	a.prompt = one.core().times(g.layers)
+	a.decode = a.prompt
+	a.measured = s.measuredAttention(one, g.layers)
+	if c := e.Measured.prefill(m.KV.BytesPerValue(), g.window > 0); c != nil {
+		a.prefill = s.rate(c.kernel(), g.layers, BF16)
+	}
+	if c := e.Measured.decode(m.KV.BytesPerValue(), g.window > 0); c != nil {
+		a.decoding = s.rate(c.kernel(), g.layers, BF16)
+		a.mixed = a.decoding
+	}
 	return a
+}
+
+func (a *attending) promptSeconds(b *sim.Batch, w Work) float64 {
+	if a.measured.prefill != nil {
+		return a.measured.prompts(b, a)
+	}
+	return a.prefill.seconds(w)
+}
+
+func (a *attending) decodeSeconds(b *sim.Batch, w Work) float64 {
+	if a.measured.decode != nil {
+		return max(a.measured.decodes(b), w.FLOPs*a.decoding.perFLOP)
+	}
+	return a.decodeRate(b).seconds(w)
 }
 
 // prompts returns the attention of the prompt chunks in one launch.
@@ -127,8 +164,8 @@ type vectors struct {
 }
 
 func (v *vectors) fill(rows float64, cost *OpCost) {
-	lead := 0.0
-	cost.add(&v.rate, Work{Bytes: v.bytesPerRow * rows}, &lead)
+	lead, w := 0.0, Work{Bytes: v.bytesPerRow * rows}
+	cost.add(&v.rate, w, v.rate.seconds(w), &lead)
 }
 
 // elementwise returns the values per position that element-wise operators of

@@ -218,7 +218,10 @@ func FittedEfficiency(gpu string) (Efficiency, error) {
 	for _, f := range fitted {
 		for _, name := range f.gpus {
 			if strings.EqualFold(name, gpu) {
-				return f.efficiency, nil
+				g, err := LookupGPU(name)
+				e := f.efficiency
+				e.Measured = fittedKernels(f.gpus[0], g)
+				return e, err
 			}
 		}
 		names = append(names, f.gpus...)

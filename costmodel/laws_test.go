@@ -188,7 +188,11 @@ func TestMonotone(t *testing.T) {
 				name string
 				grow func(*sim.Batch)
 			}{
-				{"sequence", func(b *sim.Batch) { b.Decodes += 1; b.Positions += (b.Positions + b.Decodes - 2) / (b.Decodes - 1) }},
+				{"sequence", func(b *sim.Batch) { // like the others
+					b.Context += (b.Context + b.Decodes - 1) / b.Decodes
+					b.Positions += (b.Positions + b.Decodes - 1) / b.Decodes
+					b.Decodes++
+				}},
 				{"positions", func(b *sim.Batch) { b.Positions += by }},
 				{"context", func(b *sim.Batch) { b.Context += by }},
 				{"chunk tokens", func(b *sim.Batch) { b.Prefills[0].Tokens += by }},

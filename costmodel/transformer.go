@@ -44,14 +44,15 @@ import (
 type Transformer struct {
 	setup Setup
 
-	products   []folded // of the layers, by operator
-	head       folded
-	experts    RoutedExperts // of one layer
-	expertRate rate
-	attention  []attending
-	embedding  vectors
-	element    vectors
-	exchanges  exchanges
+	products        []folded // of the layers, by operator
+	head            folded
+	experts         RoutedExperts // of one layer
+	expertRate      rate
+	measuredExperts *measuredExperts // nil means by rate
+	attention       []attending
+	embedding       vectors
+	element         vectors
+	exchanges       exchanges
 
 	// positions and samples are the seconds of all that depends on the number
 	// of positions, or of sampled rows, alone. So a decode step costs two
@@ -77,6 +78,12 @@ func NewTransformer(s Setup) (*Transformer, error) {
 		element:    vectors{bf16 * float64(s.elementwise()), s.rate(e.Elementwise, m.Layers, BF16)},
 		hostStep:   e.Host.Step.Seconds(), hostSequence: e.Host.Sequence.Seconds(),
 	}
+	if c := e.Measured.experts(m.MoE.Precision.Compute); c != nil && m.MoE.Layers > 0 {
+		t.measuredExperts = s.measuredExperts(c)
+		t.expertRate = s.rate(c.kernel(), m.MoE.Layers, m.MoE.Precision.Compute)
+	}
+	t.element.rate.launch += e.Measured.elementwise(m.Layers * e.Measured.perLayer(m.Precision.Compute))
+	t.embedding.rate.launch += e.Measured.elementwise(1)
 	whole := Setup{Model: m}.launches()
 	for i, l := range s.launches() {
 		t.products = append(t.products, s.fold(l, whole[i].Product))
@@ -113,13 +120,13 @@ func (t *Transformer) StepTime(b sim.Batch) time.Duration {
 		positions, sampled = positions+n, sampled+ends
 		for i := range t.attention {
 			a := &t.attention[i]
-			prompts += a.prefill.seconds(a.prompts(&b))
+			prompts += a.promptSeconds(&b, a.prompts(&b))
 		}
 	}
 	if rows > 0 {
 		for i := range t.attention {
 			a := &t.attention[i]
-			decodes += a.decodeRate(&b).seconds(a.decodes(&b))
+			decodes += a.decodeSeconds(&b, a.decodes(&b))
 		}
 	}
 	device := t.positionSeconds(positions) + (prompts + decodes) + t.sampleSeconds(sampled)
@@ -222,14 +229,16 @@ func (t *Transformer) fill(b *sim.Batch, all int, cost *Breakdown) {
 		lead := 0.0
 		for i := range t.attention {
 			a := &t.attention[i]
-			cost[PrefillAttention].add(&a.prefill, a.prompts(b), &lead)
+			w := a.prompts(b)
+			cost[PrefillAttention].add(&a.prefill, w, a.promptSeconds(b, w), &lead)
 		}
 	}
 	if rows > 0 {
 		lead := 0.0
 		for i := range t.attention {
 			a := &t.attention[i]
-			cost[DecodeAttention].add(a.decodeRate(b), a.decodes(b), &lead)
+			w := a.decodes(b)
+			cost[DecodeAttention].add(a.decodeRate(b), w, a.decodeSeconds(b, w), &lead)
 		}
 	}
 	t.fillPositions(n, all, cost)
@@ -246,7 +255,7 @@ func (t *Transformer) fillPositions(n, all int, cost *Breakdown) {
 			if i > 0 && p.op != t.products[i-1].op {
 				lead = 0
 			}
-			cost[p.op].add(&p.rate, p.work(rows), &lead)
+			cost[p.op].add(&p.rate, p.work(rows), p.seconds(rows), &lead)
 		}
 		t.embedding.fill(rows, &cost[Embedding])
 		t.element.fill(rows, &cost[Elementwise])
@@ -254,8 +263,12 @@ func (t *Transformer) fillPositions(n, all int, cost *Breakdown) {
 		cost[Send] = t.exchanges.send(rows)
 	}
 	if layers := t.setup.Model.MoE.Layers; layers > 0 && all > 0 {
-		lead := 0.0
-		cost[Routed].add(&t.expertRate, t.experts.Work(float64(all)).times(float64(layers)), &lead)
+		lead, w := 0.0, t.experts.Work(float64(all)).times(float64(layers))
+		seconds := t.expertRate.seconds(w)
+		if t.measuredExperts != nil {
+			seconds = float64(layers) * t.measuredExperts.seconds(&t.experts, float64(all))
+		}
+		cost[Routed].add(&t.expertRate, w, seconds, &lead)
 		cost[Dispatch] = t.exchanges.dispatch(float64(n), float64(all))
 	}
 }
@@ -266,7 +279,7 @@ func (t *Transformer) fillSamples(n int, cost *Breakdown) {
 		return
 	}
 	lead := 0.0
-	cost[LMHead].add(&t.head.rate, t.head.work(float64(n)), &lead)
+	cost[LMHead].add(&t.head.rate, t.head.work(float64(n)), t.head.seconds(float64(n)), &lead)
 	cost[Gather] = t.exchanges.gather(float64(n))
 }
 

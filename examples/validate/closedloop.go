@@ -89,8 +89,8 @@ var references = map[string]string{
 	"Qwen3-32B H100 trtllm fp8":       "bias +6 %, MAPE 12.6 %",
 }
 
-// matrixOf names the fitted product of a quantisation.
-var matrixOf = map[string]string{"": "matrix bf16", "bf16": "matrix bf16", "fp8": "matrix fp8", "nvfp4": "matrix nvfp4"}
+// precisionOf names the catalogue's precision of a quantisation.
+var precisionOf = map[string]string{"": "bfloat16", "bf16": "bfloat16", "fp8": "fp8", "nvfp4": "nvfp4"}
 
 // reportLoops simulates the aggregated rows of dense models for whose GPU and
 // formats there are kernels; other rows are counted by reason.
@@ -155,7 +155,7 @@ func loopSetup(r *row) (m costmodel.Model, g costmodel.GPU, why string) {
 	if m, err = modelOf(r.text("model_path")); err != nil || m.MoE.Layers > 0 || m.MLA.KVRank > 0 {
 		return m, g, "not a dense model of the catalogue"
 	}
-	if matrixOf[r.text("gemm_quant_mode")] == "" {
+	if precisionOf[r.text("gemm_quant_mode")] == "" {
 		return m, g, "number format without kernels"
 	}
 	return m, g, ""
@@ -256,16 +256,23 @@ func loopHalves(rows []*loopRow) (in, out []*loopRow) {
 }
 
 func simulateLoops(rows []*loopRow, by reading, data string, l library, g costmodel.GPU, m costmodel.Model, formats string) error {
+	var err error
+	if m.Precision, err = costmodel.LookupPrecision(precisionOf[formats]); err != nil {
+		return err
+	}
+	m.KV = costmodel.Format{}
+	if by.Cache == "fp8" {
+		m.KV.ValueBytes = 1
+	}
 	stacks := map[int]*loopModel{}
 	for _, row := range rows {
 		if stacks[row.tp] == nil {
-			k, err := composeStack(l, data, g, g, m, row.tp, matrixOf[formats], by)
+			k, err := composeStack(l, data, costmodel.Setup{Model: m, GPU: g, TensorParallel: row.tp}, by.Padded)
 			if err != nil {
 				return err
 			}
-			stacks[row.tp] = &loopModel{device: k, from: k.decode.From, decodes: map[int]*costmodel.Table{}}
+			stacks[row.tp] = &loopModel{CostModel: k}
 		}
-		var err error
 		if row.simulated, err = closedLoop(stacks[row.tp], row, by.Shortest); err != nil {
 			return fmt.Errorf("%s: %w", row.id, err)
 		}
@@ -313,40 +320,18 @@ func hostSamples(rows []*loopRow) []costmodel.Sample {
 	return list
 }
 
-// loopModel is a device of one rank, usually a kernelStack, that looks up steps
-// of decodes, which are most steps of a closed loop.
+// loopModel counts steps with prompts.
 type loopModel struct {
-	device  stepper
-	from    costmodel.Provenance
-	prompts int                      // steps with prompts so far
-	decodes map[int]*costmodel.Table // by number: seconds by mean context
+	sim.CostModel
+	prompts int // so far
 }
 
 // StepTime implements sim.CostModel.
 func (l *loopModel) StepTime(b sim.Batch) time.Duration {
 	if len(b.Prefills) > 0 {
 		l.prompts++
-		return sim.Round(l.device.stepSeconds([]sim.Batch{b}))
 	}
-	t := l.decodes[b.Decodes]
-	if t == nil {
-		t = l.tabulate(b.Decodes)
-		l.decodes[b.Decodes] = t
-	}
-	return sim.Round(t.Seconds(float64(b.Context) / float64(b.Decodes)))
-}
-
-func (l *loopModel) tabulate(n int) *costmodel.Table {
-	var contexts, seconds []float64
-	for context := 16.0; context < 1e5; context *= 1.5 {
-		b := sim.Batch{Decodes: n, Positions: n, Context: int(math.Round(context * float64(n)))}
-		contexts, seconds = append(contexts, float64(b.Context)/float64(n)), append(seconds, l.device.stepSeconds([]sim.Batch{b}))
-	}
-	t, err := costmodel.NewTable(l.from, contexts, seconds, costmodel.LinearInterpolation, costmodel.Extend)
-	if err != nil {
-		panic(err) // rising contexts, positive times
-	}
-	return t
+	return l.CostModel.StepTime(b)
 }
 
 // looped is what a request of a closed loop sees between two of its tokens.

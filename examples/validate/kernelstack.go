@@ -3,39 +3,28 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"servesim/costmodel"
 	"servesim/sim"
 )
 
-// kernelStack is the time of a dense model's kernels, composed from fits to
-// kernels/ of its GPU.
+// kernelStack is a model on a GPU whose kernels were fitted: a
+// costmodel.Transformer with them, and with the measured all-reduce.
 type kernelStack struct {
-	model           costmodel.Model
-	gpu             costmodel.GPU
-	tp              int
-	source          string
-	matrix, head    *costmodel.Calibration // of the layers and of the LM head, in BF16
-	prefill, decode *costmodel.Calibration
-	reduce          *costmodel.Table // all-reduce by bytes; nil on one GPU
-	launches        float64          // of element-wise kernels in a layer
+	*costmodel.Transformer
+	source string
+}
+
+// stepSeconds implements stepper.
+func (k *kernelStack) stepSeconds(batches []sim.Batch) float64 {
+	return k.GroupTime(batches).Seconds()
 }
 
 // library holds what was fitted to kernels, by GPU and operator.
 type library map[string]*costmodel.Calibration
-
-// newKernelStack fits the kernels of one GPU: products in BF16 and attention.
-func newKernelStack(data string, g costmodel.GPU, m costmodel.Model, tp, ranks int) (*kernelStack, error) {
-	if ranks > 1 {
-		return nil, fmt.Errorf("data has no layers of %s on %s, and ranks that step together are not composed from kernels", m.Name, g.Name)
-	}
-	fits, err := fitKernels(data, g.Name, false, operators[0], operators[3], operators[4])
-	if err != nil {
-		return nil, err
-	}
-	return composeStack(libraryOf(fits), data, g, g, m, tp, "matrix bf16", reading{Cache: "bf16"})
-}
 
 func libraryOf(fits []*fitted) library {
 	l := library{}
@@ -45,41 +34,109 @@ func libraryOf(fits []*fitted) library {
 	return l
 }
 
-// composeStack takes the coefficients of one GPU for the rates of another,
-// which is often the same. Matrix names the products' operator.
-func composeStack(l library, data string, of, g costmodel.GPU, m costmodel.Model, tp int, matrix string, by reading) (*kernelStack, error) {
-	if m.MoE.Layers > 0 || m.MLA.KVRank > 0 || m.Window.Layers > 0 {
-		return nil, fmt.Errorf("%s is not dense with full attention: not composed from kernels", m.Name)
+// The names of operators by the numbers of products and of experts.
+var (
+	matrixNames  = map[costmodel.Number]string{costmodel.BF16: "matrix bf16", costmodel.FP8: "matrix fp8", costmodel.FP4: "matrix nvfp4"}
+	expertsNames = map[costmodel.Number]string{costmodel.BF16: "experts bf16"}
+)
+
+// kernels returns all fits of a GPU.
+func (l library) kernels(g costmodel.GPU) *costmodel.MeasuredKernels {
+	of := func(operator string) *costmodel.Calibration { return l[g.Name+" "+operator] }
+	m := &costmodel.MeasuredKernels{
+		Products: map[costmodel.Number]*costmodel.Calibration{}, Experts: map[costmodel.Number]*costmodel.Calibration{},
+		Attention:       costmodel.AttentionKernels{Prefill: of("prefill attention"), Decode: of("decode attention")},
+		NarrowAttention: costmodel.AttentionKernels{Prefill: of("prefill attention fp8"), Decode: of("decode attention fp8")},
+		Elementwise:     elementwiseFloor,
 	}
-	cache := ""
-	if by.Cache != "bf16" {
-		cache = " " + by.Cache
+	for n, operator := range matrixNames {
+		m.Products[n] = of(operator)
 	}
-	k := &kernelStack{model: m, gpu: g, tp: tp, source: "fits to kernels/ of " + of.Name}
+	for n, operator := range expertsNames {
+		m.Experts[n] = of(operator)
+	}
+	return m
+}
+
+// needed are the operators that a model is composed of, without which it is
+// refused.
+func needed(m costmodel.Model) ([]string, error) {
+	if m.MLA.KVRank > 0 {
+		return nil, fmt.Errorf("%s has latent attention, of which kernels/ has no measurements", m.Name)
+	}
+	suffix := ""
+	if m.KV.BytesPerValue() < 2 {
+		suffix = " fp8"
+	}
+	list := []string{"matrix bf16", "prefill attention" + suffix, "decode attention" + suffix}
 	for _, part := range []struct {
-		operator string
-		to       **costmodel.Calibration
-	}{{matrix, &k.matrix}, {"matrix bf16", &k.head}, {"prefill attention" + cache, &k.prefill}, {"decode attention" + cache, &k.decode}} {
-		c := l[of.Name+" "+part.operator]
-		if c == nil {
-			return nil, fmt.Errorf("kernels/ has no %s of %s", part.operator, of.Name)
+		number costmodel.Number
+		names  map[costmodel.Number]string
+		there  bool
+	}{{m.Precision.Compute, matrixNames, true}, {m.MoE.Precision.Compute, expertsNames, m.MoE.Layers > 0}} {
+		if !part.there {
+			continue
 		}
-		*part.to = c.Cold() // an engine has read everything else in between
-	}
-	// Two norms, rotary embedding and activation. The time of a quantised
-	// product includes quantising its input, which engines do in the norm or
-	// activation before it: those launches are not counted twice.
-	k.launches = 4
-	if matrix != "matrix bf16" {
-		k.launches = 1
-	}
-	if tp > 1 {
-		var err error
-		if k.reduce, err = reduceCurve(data, of, tp, by.Padded); err != nil {
-			return nil, err
+		name, ok := part.names[part.number]
+		if !ok {
+			return nil, fmt.Errorf("%s computes in %v, which no operator of the report does", m.Name, part.number)
+		}
+		if !slices.Contains(list, name) {
+			list = append(list, name)
 		}
 	}
-	return k, nil
+	return list, nil
+}
+
+// newKernelStack fits the kernels of one GPU that a model needs.
+func newKernelStack(data string, s costmodel.Setup) (*kernelStack, error) {
+	names, err := needed(s.Model)
+	if err != nil {
+		return nil, err
+	}
+	var some []operator
+	for _, op := range operators {
+		if slices.Contains(names, op.name) {
+			some = append(some, op)
+		}
+	}
+	fits, err := fitKernels(data, s.GPU.Name, false, some...)
+	if err != nil {
+		return nil, err
+	}
+	return composeStack(libraryOf(fits), data, s, false)
+}
+
+// composeStack completes a set-up with the fits to kernels of its GPU. Padded,
+// an all-reduce takes no longer than one of a larger message.
+func composeStack(l library, data string, s costmodel.Setup, padded bool) (*kernelStack, error) {
+	names, err := needed(s.Model)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if l[s.GPU.Name+" "+name] == nil {
+			return nil, fmt.Errorf("kernels/ has no %s of %s", name, s.GPU.Name)
+		}
+	}
+	e := &s.Efficiency
+	e.Measured = l.kernels(s.GPU)
+	e.Elementwise = costmodel.Kernel{Memory: 0.8}
+	for _, c := range []struct {
+		gpus int
+		to   *costmodel.Collective
+	}{{s.TensorParallel, &e.AllReduce}, {max(s.TensorParallel, 1) * s.DataParallel, &e.Exchange}} {
+		if c.gpus > 1 && c.to.Curve == nil {
+			if c.to.Curve, err = reduceCurve(data, s.GPU, c.gpus, padded); err != nil {
+				return nil, err
+			}
+		}
+	}
+	t, err := costmodel.NewTransformer(s)
+	if err != nil {
+		return nil, err
+	}
+	return &kernelStack{t, "fits to kernels/ of " + s.GPU.Name}, nil
 }
 
 // reduceCurve reads the measured all-reduce of an engine's own kernel. Padded,
@@ -124,49 +181,4 @@ func reduceProvenance(g costmodel.GPU, path string, gpus int) costmodel.Provenan
 
 // elementwiseFloor is what an element-wise kernel takes at least: the measured
 // 2 to 3 µs of norms, rotary embeddings and activations in layers/.
-const elementwiseFloor = 2.5e-6
-
-// stepSeconds implements stepper for one rank.
-func (k *kernelStack) stepSeconds(batches []sim.Batch) float64 {
-	b, m := batches[0], k.model
-	n := float64(positionsOf(b))
-	if n == 0 {
-		return 0
-	}
-	heads, kv := m.Heads/k.tp, (m.KVHeads+k.tp-1)/k.tp
-	hidden, inner := float64(m.Hidden), float64(m.Intermediate/k.tp)
-	width, pair := float64(heads*m.HeadDim), float64(2*kv*m.HeadDim)
-	layer := k.matrix.Seconds(n, width+pair, hidden) + k.matrix.Seconds(n, hidden, width) +
-		k.matrix.Seconds(n, 2*inner, hidden) + k.matrix.Seconds(n, hidden, inner) +
-		k.attention(b, float64(heads), float64(kv)) +
-		k.launches*elementwiseFloor + 2*n*(6*hidden+2*width+pair+3*inner)/(0.8*k.gpu.Bandwidth)
-	once := elementwiseFloor + 4*n*hidden/k.gpu.Bandwidth
-	sampled := float64(b.Samples())
-	if sampled > 0 {
-		once += k.head.Seconds(sampled, float64((m.Vocab+k.tp-1)/k.tp), hidden)
-	}
-	if k.reduce != nil {
-		bytes := 2 * n * hidden
-		layer += 2 * k.reduce.Seconds(bytes)
-		once += k.reduce.Seconds(bytes)
-		if sampled > 0 {
-			once += k.reduce.Seconds(2*sampled*float64(m.Vocab)) / 2 // logits are gathered
-		}
-	}
-	return float64(m.Layers)*layer + once
-}
-
-// attention takes decodes and each chunk as launches of their own; cached keys
-// of a chunk run at the rate of its square.
-func (k *kernelStack) attention(b sim.Batch, heads, kv float64) float64 {
-	dim, t := float64(k.model.HeadDim), 0.0
-	if d := float64(b.Decodes); d > 0 {
-		t += k.decode.Seconds(d, heads, kv, dim, float64(b.Context)/d+1)
-	}
-	share := k.prefill.Coefficients[1].Value // compute
-	for _, c := range b.Prefills {
-		s, p := float64(c.Tokens), float64(c.Context)
-		t += k.prefill.Seconds(1, heads, kv, dim, s) + 4*heads*dim*s*p/(share*k.gpu.Rate)
-	}
-	return t
-}
+const elementwiseFloor = 2500 * time.Nanosecond

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"servesim/costmodel"
 	"servesim/sim"
@@ -429,10 +430,7 @@ func TestPlots(t *testing.T) {
 // Steps of 20 ms: so does every token. Each of the other clients has one step
 // with a prompt in a request's life.
 func TestClosedLoop(t *testing.T) {
-	device := func() *loopModel {
-		return &loopModel{device: fixed(0.02), decodes: map[int]*costmodel.Table{},
-			from: costmodel.Provenance{Platform: "p", Formats: "f", Kernels: "k", Layout: "l", Boundary: "b", Source: "s"}}
-	}
+	device := func() *loopModel { return &loopModel{CostModel: costmodel.Linear{Fixed: 20 * time.Millisecond}} }
 	for _, c := range []struct {
 		clients, output int
 		shortest        float64

@@ -228,7 +228,7 @@ func prepare(o options, dir string) (*replay, *runReport, error) {
 	case gpuErr != nil:
 		return nil, nil, gpuErr
 	default:
-		k, err := newKernelStack(o.data, g, m, tp, ranks)
+		k, err := newKernelStack(o.data, layout(rec, m, g, tp, ranks))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -292,11 +292,20 @@ func kvBlocks(rec *recording, m costmodel.Model, g costmodel.GPU, gpuErr error, 
 	} else if gpuErr != nil {
 		return 0, "", gpuErr
 	}
-	s := costmodel.Setup{Model: m, GPU: g, TensorParallel: tp}
-	if m.MoE.Layers > 0 && rec.meta.Engine.ExpertParallel {
-		s.DataParallel, s.ExpertParallel = ranks, ranks*tp
-	}
-	c, err := s.KVCapacity(costmodel.KVBudget{Utilisation: rec.meta.KV.Utilisation, BlockTokens: blockTokens,
+	c, err := layout(rec, m, g, tp, ranks).KVCapacity(costmodel.KVBudget{Utilisation: rec.meta.KV.Utilisation, BlockTokens: blockTokens,
 		BatchTokens: rec.meta.Engine.MaxBatchTokens, Sequences: rec.meta.Engine.MaxSeqs})
 	return c.Blocks, from, err
+}
+
+// layout is a run's set-up without efficiencies. Ranks share experts, if there
+// are any.
+func layout(rec *recording, m costmodel.Model, g costmodel.GPU, tp, ranks int) costmodel.Setup {
+	s := costmodel.Setup{Model: m, GPU: g, TensorParallel: tp}
+	if m.MoE.Layers > 0 {
+		s.DataParallel = ranks
+		if rec.meta.Engine.ExpertParallel {
+			s.ExpertParallel = ranks * tp
+		}
+	}
+	return s
 }

@@ -245,7 +245,7 @@ func (s *stack) rankSeconds(b sim.Batch) float64 {
 	layer, once := s.attention(b), 0.0
 	if s.router != nil {
 		// The product, and one element-wise kernel to pick.
-		layer += s.router.Seconds(n, float64(s.model.MoE.Experts), float64(s.model.Hidden)) + elementwiseFloor
+		layer += s.router.Seconds(n, float64(s.model.MoE.Experts), float64(s.model.Hidden)) + elementwiseFloor.Seconds()
 	}
 	for _, name := range s.names {
 		t := s.dense[name].Seconds(n)

@@ -15,10 +15,11 @@ import (
 //   - A step takes some time, more than 0 ns, if there is work in it, and not
 //     less than 0 if there is none.
 //   - The same batch takes the same time, whatever was asked before.
-//   - More work takes at least as long: another decode, context, a longer
-//     chunk, one behind more context, another chunk, a last chunk, padding.
-//     A table of measured times that is not monotone fails, as it should:
-//     smooth it.
+//   - More work takes at least as long: another decode with as much context as
+//     the others, context, a longer chunk, one behind more context, another
+//     chunk, a last chunk, padding. A batch tells the sum of its contexts only,
+//     so that a model may take them to be alike. A table of measured times
+//     that is not monotone fails, as it should: smooth it.
 //   - The chunks of the batch are not changed, and not looked at after the
 //     call.
 //   - A batch of decodes costs no allocation.
@@ -122,6 +123,9 @@ var growths = []struct {
 	grow func(b sim.Batch) (sim.Batch, bool)
 }{
 	{"another decode is cheaper", func(b sim.Batch) (sim.Batch, bool) {
+		if b.Decodes > 0 {
+			b.Context += (b.Context + b.Decodes - 1) / b.Decodes
+		}
 		b.Decodes++
 		b.Positions++
 		return b, true

@@ -78,7 +78,7 @@ func ExampleTestCostModel() {
 		return time.Duration(n)
 	}))
 	// Output:
-	// another decode is cheaper: 26ns for 8 decodes with context 8, 24ns for 9 decodes with context 8
+	// another decode is cheaper: 26ns for 8 decodes with context 8, 25ns for 9 decodes with context 9
 }
 
 // A workload that draws from one stream for all its iterators.

@@ -1,0 +1,290 @@
+package costmodel
+
+import (
+	"fmt"
+	"time"
+
+	"servesim/sim"
+)
+
+// MeasuredKernels are fits to kernels of one GPU, each in place of a Kernel of
+// an [Efficiency]. What is nil keeps its Kernel, and so does latent attention,
+// which none of the forms is about. Of a fit only the coefficients are used,
+// with the rates and bandwidths of Setup.GPU: a GPU may borrow those of another
+// one. The cache of the device is left out, as by [Calibration.Cold].
+//
+// A fit knows the shape of an operator, so that it is much closer than a Kernel:
+// small products, few sequences and single rows are not slow by the same share.
+type MeasuredKernels struct {
+	Products  map[Number]*Calibration // of MatrixForm, by what they compute in
+	Experts   map[Number]*Calibration // of ExpertsForm, likewise
+	Attention AttentionKernels        // with a cache of two bytes a value
+	// NarrowAttention is with a cache of one byte a value or less; what is nil
+	// takes the coefficients of Attention.
+	NarrowAttention AttentionKernels
+	// Elementwise is what the launch of an element-wise kernel takes, beside
+	// Efficiency.Elementwise; ≥ 0. A layer has four: two norms, the rotary
+	// embedding and the activation. Of products that do not compute in BF16 the
+	// conversion of activations was measured too, which engines do in the
+	// kernel before: with them a layer has one.
+	Elementwise time.Duration
+}
+
+// AttentionKernels are fits to attention of prompts and of decodes.
+type AttentionKernels struct {
+	Prefill *Calibration // of PrefillForm
+	Decode  *Calibration // of DecodeForm
+	// WindowPrefill and WindowDecode are of layers with a window; nil means the
+	// same as without.
+	WindowPrefill, WindowDecode *Calibration
+}
+
+// The names of forms, by which a fit is known.
+const (
+	matrixForm  = "matrix product"
+	decodeForm  = "decode attention"
+	prefillForm = "prefill attention"
+	expertsForm = "experts"
+)
+
+// validate names the first fit that is of another form.
+func (m *MeasuredKernels) validate(name string) error {
+	if m == nil {
+		return nil
+	}
+	if m.Elementwise < 0 {
+		return badField(name+".Elementwise", m.Elementwise)
+	}
+	check := func(field string, c *Calibration, form string) error {
+		if c != nil && c.Form.Name != form {
+			return fmt.Errorf("costmodel: %s.%s is a fit of %q, want %q", name, field, c.Form.Name, form)
+		}
+		return nil
+	}
+	for n := range Number(len(numberNames)) {
+		if err := check(fmt.Sprintf("Products[%v]", n), m.Products[n], matrixForm); err != nil {
+			return err
+		}
+		if err := check(fmt.Sprintf("Experts[%v]", n), m.Experts[n], expertsForm); err != nil {
+			return err
+		}
+	}
+	for _, a := range []struct {
+		name    string
+		kernels AttentionKernels
+	}{{"Attention", m.Attention}, {"NarrowAttention", m.NarrowAttention}} {
+		for _, f := range []struct {
+			name string
+			c    *Calibration
+			form string
+		}{
+			{"Prefill", a.kernels.Prefill, prefillForm}, {"Decode", a.kernels.Decode, decodeForm},
+			{"WindowPrefill", a.kernels.WindowPrefill, prefillForm}, {"WindowDecode", a.kernels.WindowDecode, decodeForm},
+		} {
+			if err := check(a.name+"."+f.name, f.c, f.form); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// products returns the fit of products that compute in n, nil if there is none.
+func (m *MeasuredKernels) products(n Number) *Calibration {
+	if m == nil {
+		return nil
+	}
+	return m.Products[n]
+}
+
+func (m *MeasuredKernels) experts(n Number) *Calibration {
+	if m == nil {
+		return nil
+	}
+	return m.Experts[n]
+}
+
+// prefill returns the fit of prompts with a cache of so many bytes a value.
+func (m *MeasuredKernels) prefill(cache float64, window bool) *Calibration {
+	return m.attention(cache, window, func(a AttentionKernels) (full, windowed *Calibration) { return a.Prefill, a.WindowPrefill })
+}
+
+func (m *MeasuredKernels) decode(cache float64, window bool) *Calibration {
+	return m.attention(cache, window, func(a AttentionKernels) (full, windowed *Calibration) { return a.Decode, a.WindowDecode })
+}
+
+// attention returns the first fit there is: narrow caches before others,
+// windows before full attention.
+func (m *MeasuredKernels) attention(cache float64, window bool, of func(AttentionKernels) (full, windowed *Calibration)) *Calibration {
+	if m == nil {
+		return nil
+	}
+	kinds := []AttentionKernels{m.Attention}
+	if cache < bf16 {
+		kinds = []AttentionKernels{m.NarrowAttention, m.Attention}
+	}
+	var other *Calibration
+	for _, kind := range kinds {
+		full, windowed := of(kind)
+		if window && windowed != nil {
+			return windowed
+		}
+		if other == nil {
+			other = full
+		}
+	}
+	return other
+}
+
+// elementwise returns the seconds of so many launches of element-wise kernels.
+func (m *MeasuredKernels) elementwise(launches int) float64 {
+	if m == nil {
+		return 0
+	}
+	return float64(launches) * m.Elementwise.Seconds()
+}
+
+// perLayer returns the launches of element-wise kernels in a layer whose
+// products compute in n.
+func (m *MeasuredKernels) perLayer(n Number) int {
+	if n != BF16 && m.products(n) != nil {
+		return 1
+	}
+	return 4
+}
+
+// value returns a coefficient by name, 0 if the form has none of that name.
+func (c *Calibration) value(name string) float64 {
+	for _, k := range c.Coefficients {
+		if k.Name == name {
+			return k.Value
+		}
+	}
+	return 0
+}
+
+// kernel returns the shares of a fit, which say what an operator waits for.
+func (c *Calibration) kernel() Kernel {
+	return Kernel{Compute: min(c.value("compute"), 1), Memory: min(c.value("memory"), 1)}
+}
+
+// engineValues returns the coefficients as they hold in an engine: without the
+// cache of the device, and with no share above that of the datasheet, which
+// only a cache explains.
+func (c *Calibration) engineValues() []float64 {
+	cold := c.Cold()
+	values := cold.Values()
+	for i, k := range cold.Coefficients {
+		if k.Name == paramCompute.Name || k.Name == paramMemory.Name {
+			values[i] = min(values[i], 1)
+		}
+	}
+	return values
+}
+
+// measuredProduct is one product of so many layers.
+type measuredProduct struct {
+	form           Form
+	values         []float64
+	columns, inner float64
+	launches       float64
+}
+
+func (s Setup) measuredProduct(l launch, c *Calibration) *measuredProduct {
+	return &measuredProduct{
+		form:   MatrixForm(s.GPU, s.GPU.Peak(l.Precision.Compute), l.Precision.Weights.BytesPerValue(), bf16),
+		values: c.engineValues(), columns: float64(l.Columns), inner: float64(l.Inner), launches: float64(l.count),
+	}
+}
+
+func (p *measuredProduct) seconds(rows float64) float64 {
+	return p.launches * p.form.Seconds(p.values, []float64{rows, p.columns, p.inner})
+}
+
+// measuredExperts are the routed experts of one layer.
+type measuredExperts struct {
+	form   Form
+	values []float64
+	inner  float64
+}
+
+func (s Setup) measuredExperts(c *Calibration) *measuredExperts {
+	e := s.experts()
+	return &measuredExperts{form: ExpertsForm(s.GPU), values: c.engineValues(), inner: float64(e.Inner) / float64(e.Shards)}
+}
+
+// seconds takes the tiles of a rule, as engines do for shapes that nobody has
+// tuned them for.
+func (m *measuredExperts) seconds(e *RoutedExperts, n float64) float64 {
+	return m.form.Seconds(m.values, []float64{e.Picks(n), e.Distinct(n), n * float64(e.PerPosition), 3, float64(e.Hidden), m.inner, 0})
+}
+
+// measuredAttention is the attention of layers that attend alike.
+type measuredAttention struct {
+	heads, kvHeads, headDim, window, layers float64
+	prefillForm, decodeForm                 Form
+	prefill, decode                         []float64 // coefficients; nil means not measured
+}
+
+func (s Setup) measuredAttention(a Attention, layers int) measuredAttention {
+	cache, m := a.KV.BytesPerValue(), s.Efficiency.Measured
+	k := measuredAttention{
+		heads: float64(a.Heads), kvHeads: float64(a.KVHeads), headDim: float64(a.HeadDim), window: float64(a.Window), layers: float64(layers),
+		prefillForm: PrefillForm(s.GPU, cache), decodeForm: DecodeForm(s.GPU, cache),
+	}
+	if c := m.prefill(cache, a.Window > 0); c != nil {
+		k.prefill = c.engineValues()
+	}
+	if c := m.decode(cache, a.Window > 0); c != nil {
+		k.decode = c.engineValues()
+	}
+	return k
+}
+
+// prompts returns the time of all chunks in one launch: one floor, and what
+// each adds to it. Cached tokens, which no form knows, are read at the shares
+// of the fit.
+func (k *measuredAttention) prompts(b *sim.Batch, a *attending) float64 {
+	floor := k.prefill[0]
+	sum, cached := floor, 0.0
+	for _, c := range b.Prefills {
+		s, p := float64(c.Tokens), float64(c.Context)
+		sum += k.prefillSeconds(1, s) - floor
+		if p > 0 {
+			pairs, _ := pairs(s, p, k.window)
+			cached += max(a.prompt.perPair*pairs*a.prefill.perFLOP, a.prompt.perKey*(keys(s, p, k.window)-s)*a.prefill.perByte)
+		}
+	}
+	if n := b.Padding.PromptTokens; n > 0 {
+		sum += k.prefillSeconds(float64(n), 1) - floor
+	}
+	return k.layers*sum + cached
+}
+
+func (k *measuredAttention) prefillSeconds(prompts, positions float64) float64 {
+	return k.prefillForm.Seconds(k.prefill, []float64{prompts, k.heads, k.kvHeads, k.headDim, positions})
+}
+
+// decodes takes sequences to be alike, and several positions of one for as many
+// heads more. Padding rows see themselves only.
+func (k *measuredAttention) decodes(b *sim.Batch) float64 {
+	n, t := float64(b.Decodes), 0.0
+	if n > 0 {
+		rows := float64(b.Positions) / n
+		t = k.decodeSeconds(n, rows, float64(b.Context)/n+rows)
+	}
+	if pad := float64(b.Padding.Rows); pad > 0 {
+		t += k.decodeSeconds(n+pad, 1, 1)
+		if n > 0 {
+			t -= k.decodeSeconds(n, 1, 1)
+		}
+	}
+	return k.layers * t
+}
+
+func (k *measuredAttention) decodeSeconds(sequences, rows, context float64) float64 {
+	if k.window > 0 {
+		context = min(context, k.window)
+	}
+	return k.decodeForm.Seconds(k.decode, []float64{sequences, k.heads * rows, k.kvHeads, k.headDim, context})
+}
