@@ -11,6 +11,8 @@ type exchanges struct {
 	toExperts, back float64 // bytes of a position per layer with experts
 	within, across  float64 // link speed of a tensor-parallel group and of the experts' ranks
 	between         float64 // of stages
+	reducing        Collective
+	exchanging      Collective
 }
 
 func newExchanges(s Setup) exchanges {
@@ -18,6 +20,11 @@ func newExchanges(s Setup) exchanges {
 	l := exchanges{
 		setup: s, row: float64(bf16 * m.Hidden), logits: float64(bf16 * m.Vocab), reduces: float64(2*m.Layers + 1),
 		within: s.GPU.link(s.tp()), across: s.GPU.link(s.tp() * s.dp()), between: s.GPU.link(s.GPUs()),
+	}
+	e := s.Efficiency
+	l.reducing, l.exchanging = e.Measured.reduce(e.AllReduce, s.tp()), e.Exchange
+	if s.Exchange == GatherScatter {
+		l.exchanging = e.Measured.reduce(e.Exchange, s.dp())
 	}
 	l.toExperts, l.back = l.row, l.row
 	if s.Exchange == AllToAll {
@@ -37,7 +44,7 @@ func (l *exchanges) reduce(rows float64) OpCost {
 	}
 	return OpCost{
 		Bytes:   l.reduces * 2 * sent(rows*l.row, tp),
-		Seconds: l.reduces * l.setup.Efficiency.AllReduce.AllReduce(rows*l.row, tp, l.within),
+		Seconds: l.reduces * l.reducing.AllReduce(rows*l.row, tp, l.within),
 		Bound:   LinkBound,
 	}
 }
@@ -49,7 +56,7 @@ func (l *exchanges) gather(rows float64) OpCost {
 	}
 	return OpCost{
 		Bytes:   sent(rows*l.logits, tp),
-		Seconds: l.setup.Efficiency.AllReduce.Gather(rows*l.logits, tp, l.within),
+		Seconds: l.reducing.Gather(rows*l.logits, tp, l.within),
 		Bound:   LinkBound,
 	}
 }
@@ -64,7 +71,7 @@ func (l *exchanges) dispatch(rows, all float64) OpCost {
 	if l.setup.Exchange == AllToAll {
 		n, all = l.setup.ep(), rows
 	}
-	layers, c := float64(l.setup.Model.MoE.Layers), l.setup.Efficiency.Exchange
+	layers, c := float64(l.setup.Model.MoE.Layers), l.exchanging
 	return OpCost{
 		Bytes:   layers * (sent(all*l.toExperts, n) + sent(all*l.back, n)),
 		Seconds: layers * (c.Gather(all*l.toExperts, n, l.across) + c.Gather(all*l.back, n, l.across)),

@@ -22,6 +22,11 @@ type MeasuredKernels struct {
 	// NarrowAttention is with a cache of one byte a value or less; what is nil
 	// takes the coefficients of Attention.
 	NarrowAttention AttentionKernels
+	// AllReduce is the time of the all-reduce by the number of GPUs in a node, in
+	// place of the formula of a Collective without a Curve: of Efficiency.AllReduce,
+	// and of Efficiency.Exchange, whose gathering and scattering take half of it
+	// each.
+	AllReduce map[int]Curve
 	// Elementwise is what the launch of an element-wise kernel takes, beside
 	// Efficiency.Elementwise; ≥ 0. A layer has four: two norms, the rotary
 	// embedding and the activation. Of products that do not compute in BF16 the
@@ -134,6 +139,29 @@ func (m *MeasuredKernels) attention(cache float64, window bool, of func(Attentio
 		}
 	}
 	return other
+}
+
+// reduce completes a collective on n GPUs that has no curve.
+func (m *MeasuredKernels) reduce(c Collective, n int) Collective {
+	if m != nil && c.Curve == nil {
+		c.Curve = m.AllReduce[n]
+	}
+	return c
+}
+
+// ring is an all-reduce as RingForm has it, which rises over the switchover.
+type ring struct {
+	gpus       int
+	switchover float64
+	values     []float64
+}
+
+func (r ring) Seconds(bytes float64) float64 {
+	form := RingForm(r.gpus, r.switchover)
+	if bytes <= r.switchover {
+		return form.Seconds(r.values, []float64{bytes})
+	}
+	return max(form.Seconds(r.values, []float64{bytes}), form.Seconds(r.values, []float64{r.switchover}))
 }
 
 // elementwise returns the seconds of so many launches of element-wise kernels.

@@ -31,12 +31,14 @@ type loopReport struct {
 	Tried []triedReading `json:"readings_tried"`
 	// Bare is without a host term, on all rows; Spec is what a closed form
 	// without simulation reaches by the reference page.
-	Bare   costmodel.Accuracy `json:"kernels_alone"`
-	Spec   string             `json:"reference,omitempty"`
-	Host   loopHost           `json:"host"`
-	Held   costmodel.Accuracy `json:"with_host_other_half"`
-	Target float64            `json:"target,omitempty"`
-	Met    bool               `json:"met"`
+	Bare costmodel.Accuracy `json:"kernels_alone"`
+	// Catalogue is of the catalogue's set-up as it is, host included, on all rows.
+	Catalogue costmodel.Accuracy `json:"catalogue"`
+	Spec      string             `json:"reference,omitempty"`
+	Host      loopHost           `json:"host"`
+	Held      costmodel.Accuracy `json:"with_host_other_half"`
+	Target    float64            `json:"target,omitempty"`
+	Met       bool               `json:"met"`
 
 	points []point
 }
@@ -173,10 +175,18 @@ func (r *loopReport) fill(data string, l library, rows []*loopRow) error {
 	if err != nil {
 		return err
 	}
+	if m.Precision, err = costmodel.LookupPrecision(precisionOf[r.Formats]); err != nil {
+		return err
+	}
+	composed := func(by reading) func(int) (sim.CostModel, error) {
+		return func(tp int) (sim.CostModel, error) {
+			return composeStack(l, data, by.setup(m, g, tp), by.Padded)
+		}
+	}
 	in, out := loopHalves(rows)
 	var best *costmodel.Calibration
 	try := func(by reading) error {
-		if err := simulateLoops(in, by, data, l, g, m, r.Formats); err != nil {
+		if err := simulateLoops(in, by, composed(by)); err != nil {
 			return err
 		}
 		c, err := r.fitHost(in)
@@ -206,14 +216,14 @@ func (r *loopReport) fill(data string, l library, rows []*loopRow) error {
 			}
 		}
 	}
-	if err := simulateLoops(rows, r.Reading, data, l, g, m, r.Formats); err != nil {
+	if err := simulateLoops(rows, r.Reading, func(tp int) (sim.CostModel, error) { return catalogued(r.Reading.setup(m, g, tp), r.Engine) }); err != nil {
 		return err
 	}
-	var bare []float64
-	for _, row := range rows {
-		bare = append(bare, row.simulated.tpot/row.tpot-1)
+	r.Catalogue = loopErrors(rows)
+	if err := simulateLoops(rows, r.Reading, composed(r.Reading)); err != nil {
+		return err
 	}
-	r.Bare = costmodel.AccuracyOf(bare)
+	r.Bare = loopErrors(rows)
 	for _, k := range best.Coefficients {
 		switch k.Name {
 		case "step":
@@ -255,29 +265,55 @@ func loopHalves(rows []*loopRow) (in, out []*loopRow) {
 	return in, out
 }
 
-func simulateLoops(rows []*loopRow, by reading, data string, l library, g costmodel.GPU, m costmodel.Model, formats string) error {
-	var err error
-	if m.Precision, err = costmodel.LookupPrecision(precisionOf[formats]); err != nil {
-		return err
-	}
+// setup is the set-up of rows on so many GPUs, without efficiencies.
+func (by reading) setup(m costmodel.Model, g costmodel.GPU, tp int) costmodel.Setup {
 	m.KV = costmodel.Format{}
 	if by.Cache == "fp8" {
 		m.KV.ValueBytes = 1
 	}
-	stacks := map[int]*loopModel{}
+	return costmodel.Setup{Model: m, GPU: g, TensorParallel: tp}
+}
+
+// catalogued is the model that a program gets which knows nothing but names.
+func catalogued(s costmodel.Setup, engine string) (sim.CostModel, error) {
+	var err error
+	if s.Efficiency, err = costmodel.FittedEfficiency(s.GPU.Name); err != nil {
+		return nil, err
+	}
+	if engine == "trtllm" {
+		if s.Efficiency.Host, err = costmodel.FittedHost("TensorRT-LLM-1.0"); err != nil {
+			return nil, err
+		}
+	}
+	return costmodel.NewTransformer(s)
+}
+
+// simulateLoops fills in what the clients of each row see, with one model for
+// each number of GPUs.
+func simulateLoops(rows []*loopRow, by reading, model func(tp int) (sim.CostModel, error)) error {
+	models := map[int]*loopModel{}
 	for _, row := range rows {
-		if stacks[row.tp] == nil {
-			k, err := composeStack(l, data, costmodel.Setup{Model: m, GPU: g, TensorParallel: row.tp}, by.Padded)
+		if models[row.tp] == nil {
+			m, err := model(row.tp)
 			if err != nil {
 				return err
 			}
-			stacks[row.tp] = &loopModel{CostModel: k}
+			models[row.tp] = &loopModel{CostModel: m}
 		}
-		if row.simulated, err = closedLoop(stacks[row.tp], row, by.Shortest); err != nil {
+		var err error
+		if row.simulated, err = closedLoop(models[row.tp], row, by.Shortest); err != nil {
 			return fmt.Errorf("%s: %w", row.id, err)
 		}
 	}
 	return nil
+}
+
+func loopErrors(rows []*loopRow) costmodel.Accuracy {
+	var errors []float64
+	for _, row := range rows {
+		errors = append(errors, row.simulated.tpot/row.tpot-1)
+	}
+	return costmodel.AccuracyOf(errors)
 }
 
 // fitHost fits the host's term, without prompt where that is no better.

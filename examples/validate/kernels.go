@@ -186,6 +186,9 @@ type fitted struct {
 	Roofline costmodel.Accuracy   `json:"roofline"`      // without efficiencies, on the held half
 	Table    costmodel.Accuracy   `json:"interpolation"` // linear, of every second size of each geometry, on the sizes between
 	Values   []coefficient        `json:"coefficients"`
+	// GPUs and Switchover are of all-reduces.
+	GPUs       int     `json:"gpus,omitempty"`
+	Switchover float64 `json:"switchover_bytes,omitempty"`
 
 	calibration *costmodel.Calibration
 	points      []point // of the held half, for a plot

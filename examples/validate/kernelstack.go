@@ -122,12 +122,10 @@ func composeStack(l library, data string, s costmodel.Setup, padded bool) (*kern
 	e := &s.Efficiency
 	e.Measured = l.kernels(s.GPU)
 	e.Elementwise = costmodel.Kernel{Memory: 0.8}
-	for _, c := range []struct {
-		gpus int
-		to   *costmodel.Collective
-	}{{s.TensorParallel, &e.AllReduce}, {max(s.TensorParallel, 1) * s.DataParallel, &e.Exchange}} {
-		if c.gpus > 1 && c.to.Curve == nil {
-			if c.to.Curve, err = reduceCurve(data, s.GPU, c.gpus, padded); err != nil {
+	e.Measured.AllReduce = map[int]costmodel.Curve{}
+	for _, gpus := range []int{s.TensorParallel, s.DataParallel} {
+		if gpus > 1 {
+			if e.Measured.AllReduce[gpus], err = reduceCurve(data, s.GPU, gpus, padded); err != nil {
 				return nil, err
 			}
 		}

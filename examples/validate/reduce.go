@@ -56,11 +56,12 @@ func fitReduceOn(path string, g costmodel.GPU, gpus int) (*fitted, error) {
 		}
 	}
 	f := &fitted{GPU: g.Name, Operator: fmt.Sprintf("all-reduce on %d", gpus), Samples: len(sizes), Groups: len(sizes), From: reduceProvenance(g, path, gpus)}
-	best, err := bestRing(in, gpus, f.From)
+	best, switchover, err := bestRing(in, gpus, f.From)
 	if err != nil {
 		return nil, err
 	}
 	errors := best.Test(out)
+	f.GPUs, f.Switchover = gpus, switchover
 	f.calibration, f.FitOn, f.Cross = best, best.Samples, best.CrossValidated
 	f.Fitted, f.Held = best.Fitted, costmodel.AccuracyOf(errors)
 	f.points = scatter(out, errors)
@@ -76,17 +77,16 @@ func fitReduceOn(path string, g costmodel.GPU, gpus int) (*fitted, error) {
 }
 
 // bestRing tries every size of the samples as the switchover.
-func bestRing(samples []costmodel.Sample, gpus int, from costmodel.Provenance) (*costmodel.Calibration, error) {
-	var best *costmodel.Calibration
+func bestRing(samples []costmodel.Sample, gpus int, from costmodel.Provenance) (best *costmodel.Calibration, switchover float64, err error) {
 	least := math.Inf(1)
 	for i := 2; i < len(samples)-2; i++ {
 		c, err := costmodel.Fit(costmodel.RingForm(gpus, samples[i].Inputs[0]), samples, from)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if c.Fitted.MAPE < least {
-			best, least = c, c.Fitted.MAPE
+			best, switchover, least = c, samples[i].Inputs[0], c.Fitted.MAPE
 		}
 	}
-	return best, nil
+	return best, switchover, nil
 }

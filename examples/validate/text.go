@@ -80,7 +80,7 @@ func printKernels(w io.Writer, list []*fitted) {
 }
 
 func printLoops(w io.Writer, r report) {
-	fmt.Fprint(w, "\nTime per output token at a fixed number of clients\nmodel\tGPU\tengine\tformats\trows\tKV\tlengths\tall-reduce\tkernels alone\tbias\treference\twith host, other half\thost ms + µs·n + ms a prompt step\ttarget\t\t\n")
+	fmt.Fprint(w, "\nTime per output token at a fixed number of clients\nmodel\tGPU\tengine\tformats\trows\tKV\tlengths\tall-reduce\tcatalogue\tbias\tkernels alone\tbias\treference\twith host, other half\thost ms + µs·n + ms a prompt step\ttarget\t\t\n")
 	for _, l := range r.Loops {
 		target := "–"
 		if l.Target > 0 {
@@ -93,8 +93,8 @@ func printLoops(w io.Writer, r report) {
 		if l.Reading.Padded {
 			reduce = "padded"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f + %.0f + %.1f\t%s\t%s\t\n", l.Model, l.GPU, l.Engine, l.Formats, l.Rows,
-			l.Reading.Cache, lengths, reduce, percent(l.Bare.MAPE), signed(l.Bare.Bias), cmp.Or(l.Spec, "–"), percent(l.Held.MAPE),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f + %.0f + %.1f\t%s\t%s\t\n", l.Model, l.GPU, l.Engine, l.Formats, l.Rows,
+			l.Reading.Cache, lengths, reduce, percent(l.Catalogue.MAPE), signed(l.Catalogue.Bias), percent(l.Bare.MAPE), signed(l.Bare.Bias), cmp.Or(l.Spec, "–"), percent(l.Held.MAPE),
 			1e3*l.Host.Step, 1e6*l.Host.Sequence, 1e3*l.Host.Prompt, target, verdict(l.Met))
 	}
 	fmt.Fprint(w, "KV, lengths and all-reduce are readings of what the rows do not say, chosen by cross-validation on the fitted half\n")
