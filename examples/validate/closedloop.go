@@ -216,7 +216,7 @@ func (r *loopReport) fill(data string, l library, rows []*loopRow) error {
 			}
 		}
 	}
-	if err := simulateLoops(rows, r.Reading, func(tp int) (sim.CostModel, error) { return catalogued(r.Reading.setup(m, g, tp), r.Engine) }); err != nil {
+	if err := simulateLoops(rows, r.Reading, func(tp int) (sim.CostModel, error) { return named(r.Reading.setup(m, g, tp), r.Engine) }); err != nil {
 		return err
 	}
 	r.Catalogue = loopErrors(rows)
@@ -274,8 +274,8 @@ func (by reading) setup(m costmodel.Model, g costmodel.GPU, tp int) costmodel.Se
 	return costmodel.Setup{Model: m, GPU: g, TensorParallel: tp}
 }
 
-// catalogued is the model that a program gets which knows nothing but names.
-func catalogued(s costmodel.Setup, engine string) (sim.CostModel, error) {
+// named is the model that a program gets which knows nothing but names.
+func named(s costmodel.Setup, engine string) (sim.CostModel, error) {
 	var err error
 	if s.Efficiency, err = costmodel.FittedEfficiency(s.GPU.Name); err != nil {
 		return nil, err

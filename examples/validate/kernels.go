@@ -223,8 +223,7 @@ func fitKernels(data, only string, worth bool, operators ...operator) ([]*fitted
 		}
 		slices.Sort(paths)
 		for _, path := range paths {
-			name, _, _ := strings.Cut(filepath.Base(path), strings.SplitAfterN(op.files, "_", 3)[0]+strings.SplitN(op.files, "_", 3)[1]+"_")
-			g, err := gpuOf(name)
+			g, err := gpuOf(kernelGPU(op, path))
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", path, err)
 			}
@@ -252,6 +251,13 @@ func fitKernels(data, only string, worth bool, operators ...operator) ([]*fitted
 		}
 	}
 	return slices.DeleteFunc(results, func(f *fitted) bool { return f == nil }), nil
+}
+
+// kernelGPU returns the part of a kernel file's name that names the GPU.
+func kernelGPU(op operator, path string) string {
+	kind := strings.SplitN(op.files, "_", 3)[1]
+	name, _, _ := strings.Cut(filepath.Base(path), "_"+kind+"_")
+	return name
 }
 
 // fitKernel returns nil if the file has no rows of the operator.

@@ -88,7 +88,8 @@ func needed(m costmodel.Model) ([]string, error) {
 	return list, nil
 }
 
-// newKernelStack fits the kernels of one GPU that a model needs.
+// newKernelStack fits the kernels of one GPU that a model needs, from the data
+// or else from the catalogue.
 func newKernelStack(data string, s costmodel.Setup) (*kernelStack, error) {
 	names, err := needed(s.Model)
 	if err != nil {
@@ -104,7 +105,25 @@ func newKernelStack(data string, s costmodel.Setup) (*kernelStack, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(fits) == 0 {
+		return catalogueStack(s)
+	}
 	return composeStack(libraryOf(fits), data, s, false)
+}
+
+// catalogueStack takes the catalogue's fits, for a GPU that data has no kernels
+// of.
+func catalogueStack(s costmodel.Setup) (*kernelStack, error) {
+	var err error
+	if s.Efficiency, err = costmodel.FittedEfficiency(s.GPU.Name); err != nil {
+		return nil, fmt.Errorf("data has neither layers/ nor kernels/ of %s: %w", s.GPU.Name, err)
+	}
+	s.Efficiency.Host = costmodel.HostTime{} // a run's own is fitted
+	t, err := costmodel.NewTransformer(s)
+	if err != nil {
+		return nil, err
+	}
+	return &kernelStack{t, "the catalogue's fits to kernels of " + s.GPU.Name}, nil
 }
 
 // composeStack completes a set-up with the fits to kernels of its GPU. Padded,
