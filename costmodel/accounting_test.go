@@ -157,6 +157,7 @@ func TestExplain(t *testing.T) {
 		{Name: "gate+up", FLOPs: 512, Counted: 1024, Bytes: 512 + 96, Seconds: 0.608, Bound: "memory"},
 		{Name: "down", FLOPs: 256, Counted: 512, Bytes: 256 + 64, Seconds: 0.32, Bound: "memory"},
 		{Name: "lm head", FLOPs: 80, Counted: 160, Bytes: 80 + 26, Seconds: 0.106, Bound: "memory"},
+		{Name: "sampling", Bytes: 60, Seconds: 0.06, Bound: "memory"},
 		{Name: "elementwise", Bytes: 4 * (48 + 24 + 24), Seconds: 0.384, Bound: "memory"},
 		{Name: "all-reduce", Sent: 5 * 16, Seconds: 0.16, Bound: "link"},
 		{Name: "gather", Sent: 10, Seconds: 0.02, Bound: "link"},

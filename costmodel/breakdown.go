@@ -17,6 +17,7 @@ const (
 	Router                     // scores of the experts
 	Routed                     // routed experts
 	LMHead                     // logits, for sampled rows only
+	Sampling                   // of a token from the logits
 	Elementwise                // norms, residuals, rotary embedding, activation
 	AllReduce                  // between the GPUs of a tensor-parallel group
 	Gather                     // of the logits of a tensor-parallel group
@@ -27,7 +28,7 @@ const (
 )
 
 var opNames = [NumOps]string{"embedding", "qkv", "prefill attention", "decode attention", "output", "gate+up", "down",
-	"router", "experts", "lm head", "elementwise", "all-reduce", "gather", "dispatch", "send", "host"}
+	"router", "experts", "lm head", "sampling", "elementwise", "all-reduce", "gather", "dispatch", "send", "host"}
 
 // positionOps depend on the number of positions only.
 var positionOps = [...]Op{Embedding, QKV, Output, GateUp, Down, Router, Routed, Elementwise, AllReduce, Dispatch, Send}
@@ -75,7 +76,9 @@ func (b *Breakdown) attention() float64 {
 	return b[PrefillAttention].Seconds + b[DecodeAttention].Seconds
 }
 
-func (b *Breakdown) samples() float64 { return b[LMHead].Seconds + b[Gather].Seconds }
+func (b *Breakdown) samples() float64 {
+	return b[LMHead].Seconds + b[Sampling].Seconds + b[Gather].Seconds
+}
 
 // FLOPs returns the operations of the step on one GPU.
 func (b *Breakdown) FLOPs() float64 {

@@ -19,7 +19,7 @@ type Efficiency struct {
 	DecodeAttention  Kernel // one launch per layer
 	MixedAttention   Kernel // DecodeAttention in steps that also have prompts; zero means the same
 
-	Elementwise Kernel // one launch per layer and one for the embedding; norms, residuals, rotary embedding, activation
+	Elementwise Kernel // one launch per layer, one for the embedding and one for sampling; norms, residuals, rotary embedding, activation
 
 	AllReduce Collective // also gathers the logits
 	Exchange  Collective // between data-parallel groups, to the experts and back

@@ -24,7 +24,7 @@ func newExchanges(s Setup) exchanges {
 	e := s.Efficiency
 	l.reducing, l.exchanging = e.Measured.reduce(e.AllReduce, s.tp()), e.Exchange
 	if s.Exchange == GatherScatter {
-		l.exchanging = e.Measured.reduce(e.Exchange, s.dp())
+		l.exchanging = e.Measured.exchange(e.Exchange, s.dp())
 	}
 	l.toExperts, l.back = l.row, l.row
 	if s.Exchange == AllToAll {

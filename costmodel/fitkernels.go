@@ -288,10 +288,16 @@ func ExpertsForm(g GPU) Form {
 // RingForm is an all-reduce of that many bytes over one number of GPUs, with
 // two algorithms: up to switchover bytes each GPU reads the tensors of all
 // others, beyond it the tensor travels round a ring twice.
-func RingForm(gpus int, switchover float64) Form {
+func RingForm(gpus int, switchover float64) Form { return ringForm("all-reduce", gpus, switchover, 2) }
+
+// GatherForm is the same for gathering a tensor of that many bytes whose parts
+// lie on so many GPUs, or scattering one: it travels round the ring once.
+func GatherForm(gpus int, switchover float64) Form { return ringForm("gather", gpus, switchover, 1) }
+
+func ringForm(name string, gpus int, switchover, turns float64) Form {
 	n := float64(gpus)
 	return Form{
-		Name:   "all-reduce",
+		Name:   name,
 		Inputs: []string{"bytes"},
 		Parameters: []Parameter{
 			startAt(paramFloor, 6e-6),
@@ -303,7 +309,7 @@ func RingForm(gpus int, switchover float64) Form {
 			if x[0] <= switchover {
 				return p[0] + (n-1)*x[0]/p[1]
 			}
-			return p[2] + 2*(n-1)/n*x[0]/p[3]
+			return p[2] + turns*(n-1)/n*x[0]/p[3]
 		},
 	}
 }

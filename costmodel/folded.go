@@ -161,12 +161,34 @@ func (a *attending) decodeRate(b *sim.Batch) *rate {
 type vectors struct {
 	bytesPerRow float64
 	rate        rate
+	least       float64 // seconds of their launches, as measured
 }
 
+// vectors returns operators of so many layers that move so many bytes for each
+// row, with so many kernels a layer.
+func (s Setup) vectors(bytes float64, layers, kernels int) vectors {
+	e := s.Efficiency
+	v := vectors{bytesPerRow: bytes, rate: s.rate(e.Elementwise, layers, BF16)}
+	if e.Measured != nil {
+		v.least = float64(layers*kernels) * e.Measured.Elementwise.Seconds()
+	}
+	return v
+}
+
+// fill joins bytes and launches by a root of squares: a launch hides behind what
+// it moves.
 func (v *vectors) fill(rows float64, cost *OpCost) {
 	lead, w := 0.0, Work{Bytes: v.bytesPerRow * rows}
-	cost.add(&v.rate, w, v.rate.seconds(w), &lead)
+	moved := w.Bytes * v.rate.perByte
+	cost.add(&v.rate, w, v.rate.launch+norm(moved, v.least, 2), &lead)
 }
+
+// logitBytes are what sampling moves for each logit: it is converted from BF16
+// to FP32, written and read.
+const logitBytes = bf16 + 4
+
+// samplingLaunches are the element-wise kernels between logits and a token.
+const samplingLaunches = 5
 
 // elementwise returns the values per position that element-wise operators of
 // all layers read and write: two norms with residual of three vectors each,

@@ -22,16 +22,15 @@ type MeasuredKernels struct {
 	// NarrowAttention is with a cache of one byte a value or less; what is nil
 	// takes the coefficients of Attention.
 	NarrowAttention AttentionKernels
-	// AllReduce is the time of the all-reduce by the number of GPUs in a node, in
-	// place of the formula of a Collective without a Curve: of Efficiency.AllReduce,
-	// and of Efficiency.Exchange, whose gathering and scattering take half of it
-	// each.
-	AllReduce map[int]Curve
-	// Elementwise is what the launch of an element-wise kernel takes, beside
-	// Efficiency.Elementwise; ≥ 0. A layer has four: two norms, the rotary
-	// embedding and the activation. Of products that do not compute in BF16 the
-	// conversion of activations was measured too, which engines do in the
-	// kernel before: with them a layer has one.
+	// AllReduce and Gather are the times of an all-reduce, and of gathering or
+	// scattering a tensor, by the number of GPUs in a node. They take the place
+	// of the formulas of Efficiency.AllReduce, which gathers the logits too, and
+	// of Efficiency.Exchange by GatherScatter, unless those have a Curve.
+	AllReduce, Gather map[int]Curve
+	// Elementwise is what an element-wise kernel takes at least; ≥ 0. A layer
+	// has four: two norms, the rotary embedding and the activation. Of products
+	// that do not compute in BF16 the conversion of activations was measured
+	// too, which engines do in the kernel before: with them a layer has one.
 	Elementwise time.Duration
 }
 
@@ -149,27 +148,33 @@ func (m *MeasuredKernels) reduce(c Collective, n int) Collective {
 	return c
 }
 
-// ring is an all-reduce as RingForm has it, which rises over the switchover.
+// exchange does the same for gathering, of which a Curve takes half.
+func (m *MeasuredKernels) exchange(c Collective, n int) Collective {
+	if m != nil && c.Curve == nil && m.Gather[n] != nil {
+		c.Curve = twice{m.Gather[n]}
+	}
+	return c
+}
+
+// twice is an all-reduce whose halves take as long as the curve says.
+type twice struct{ Curve }
+
+func (t twice) Seconds(bytes float64) float64 { return 2 * t.Curve.Seconds(bytes) }
+
+// ring is an all-reduce as RingForm has it, or gathering as GatherForm, that
+// does not fall at the switchover.
 type ring struct {
-	gpus       int
+	form       Form
 	switchover float64
 	values     []float64
 }
 
 func (r ring) Seconds(bytes float64) float64 {
-	form := RingForm(r.gpus, r.switchover)
-	if bytes <= r.switchover {
-		return form.Seconds(r.values, []float64{bytes})
+	t := r.form.Seconds(r.values, []float64{bytes})
+	if bytes > r.switchover {
+		t = max(t, r.form.Seconds(r.values, []float64{r.switchover}))
 	}
-	return max(form.Seconds(r.values, []float64{bytes}), form.Seconds(r.values, []float64{r.switchover}))
-}
-
-// elementwise returns the seconds of so many launches of element-wise kernels.
-func (m *MeasuredKernels) elementwise(launches int) float64 {
-	if m == nil {
-		return 0
-	}
-	return float64(launches) * m.Elementwise.Seconds()
+	return t
 }
 
 // perLayer returns the launches of element-wise kernels in a layer whose

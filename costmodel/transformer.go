@@ -52,6 +52,7 @@ type Transformer struct {
 	attention       []attending
 	embedding       vectors
 	element         vectors
+	sampling        vectors
 	exchanges       exchanges
 
 	// positions and samples are the seconds of all that depends on the number
@@ -74,16 +75,15 @@ func NewTransformer(s Setup) (*Transformer, error) {
 	t := &Transformer{
 		setup: s, experts: s.experts(), exchanges: newExchanges(s),
 		expertRate: s.rate(e.Experts, m.MoE.Layers, m.MoE.Precision.Compute),
-		embedding:  vectors{bf16 * float64(2*m.Hidden), s.rate(e.Elementwise, 1, BF16)},
-		element:    vectors{bf16 * float64(s.elementwise()), s.rate(e.Elementwise, m.Layers, BF16)},
+		embedding:  s.vectors(bf16*float64(2*m.Hidden), 1, 1),
+		element:    s.vectors(bf16*float64(s.elementwise()), m.Layers, e.Measured.perLayer(m.Precision.Compute)),
+		sampling:   s.vectors(float64(logitBytes*m.Vocab), 1, samplingLaunches),
 		hostStep:   e.Host.Step.Seconds(), hostSequence: e.Host.Sequence.Seconds(),
 	}
 	if c := e.Measured.experts(m.MoE.Precision.Compute); c != nil && m.MoE.Layers > 0 {
 		t.measuredExperts = s.measuredExperts(c)
 		t.expertRate = s.rate(c.kernel(), m.MoE.Layers, m.MoE.Precision.Compute)
 	}
-	t.element.rate.launch += e.Measured.elementwise(m.Layers * e.Measured.perLayer(m.Precision.Compute))
-	t.embedding.rate.launch += e.Measured.elementwise(1)
 	whole := Setup{Model: m}.launches()
 	for i, l := range s.launches() {
 		t.products = append(t.products, s.fold(l, whole[i].Product))
@@ -208,13 +208,14 @@ func (t *Transformer) GroupTime(batches []sim.Batch) time.Duration {
 // stages it is the time of the device.
 func (t *Transformer) StageTime(b sim.Batch) time.Duration {
 	cost := t.Breakdown(b)
-	ends := cost[LMHead].Seconds + cost[Gather].Seconds
+	samples := cost.samples()
+	ends := samples
 	if pp := t.setup.pp(); pp == 1 {
 		ends += cost[Embedding].Seconds
 	} else {
 		ends = max(ends, cost[Embedding].Seconds) + cost[Send].Seconds/float64(pp-1)
 	}
-	layers := cost.device() - cost[LMHead].Seconds - cost[Gather].Seconds - cost[Embedding].Seconds - cost[Send].Seconds
+	layers := cost.device() - samples - cost[Embedding].Seconds - cost[Send].Seconds
 	return sim.Round(t.setup.stage(layers) + ends)
 }
 
@@ -280,6 +281,7 @@ func (t *Transformer) fillSamples(n int, cost *Breakdown) {
 	}
 	lead := 0.0
 	cost[LMHead].add(&t.head.rate, t.head.work(float64(n)), t.head.seconds(float64(n)), &lead)
+	t.sampling.fill(float64(n), &cost[Sampling])
 	cost[Gather] = t.exchanges.gather(float64(n))
 }
 

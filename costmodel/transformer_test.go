@@ -37,6 +37,7 @@ func TestBreakdownByHand(t *testing.T) {
 		costmodel.GateUp:           {FLOPs: 5120, Bytes: 1024 + 800, Seconds: 5.12, Bound: compute},
 		costmodel.Down:             {FLOPs: 2560, Bytes: 512 + 480, Seconds: 2.56, Bound: compute},
 		costmodel.LMHead:           {FLOPs: 480, Bytes: 160 + 108, Seconds: 0.48, Bound: compute},
+		costmodel.Sampling:         {Bytes: 3 * 10 * 6, Seconds: 0.18, Bound: memory},
 		costmodel.Elementwise:      {Bytes: 5 * 2 * 288, Seconds: 2.88, Bound: memory},
 		costmodel.Host:             {Bound: costmodel.HostBound},
 	}
@@ -45,11 +46,11 @@ func TestBreakdownByHand(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmp.Comparer(near)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got.FLOPs() != 20064 || got.Bytes() != 11180 || !near(got.Seconds(), 23.104) {
-		t.Errorf("totals %v FLOPs, %v bytes, %v s; want 20064, 11180, 23.104", got.FLOPs(), got.Bytes(), got.Seconds())
+	if got.FLOPs() != 20064 || got.Bytes() != 11360 || !near(got.Seconds(), 23.284) {
+		t.Errorf("totals %v FLOPs, %v bytes, %v s; want 20064, 11360, 23.284", got.FLOPs(), got.Bytes(), got.Seconds())
 	}
-	if step := m.StepTime(mixed); step != 23104*time.Millisecond {
-		t.Errorf("step %v, want 23.104s", step)
+	if step := m.StepTime(mixed); step != 23284*time.Millisecond {
+		t.Errorf("step %v, want 23.284s", step)
 	}
 	if m.Claim() != costmodel.LowerBound {
 		t.Errorf("the datasheet claims a %v", m.Claim())
@@ -61,8 +62,8 @@ func TestBoundIsAnOutput(t *testing.T) {
 	s := tinySetup()
 	s.GPU.Bandwidth = 100
 	m := build(t, s)
-	if step := m.StepTime(mixed); step != 111800*time.Millisecond {
-		t.Errorf("step %v, want 111.8s", step)
+	if step := m.StepTime(mixed); step != 113600*time.Millisecond {
+		t.Errorf("step %v, want 113.6s", step)
 	}
 	for op, c := range m.Breakdown(mixed) {
 		if c.Seconds > 0 && c.Bound != costmodel.MemoryBound {
@@ -89,7 +90,7 @@ func TestEfficiencyByHand(t *testing.T) {
 	}
 	want := map[string]float64{
 		"qkv": 2 + 10.24, "output": 2 + 5.12, "gate+up": 2 + 10.24, "down": 2 + 5.12, "lm head": 1 + 0.96,
-		"prefill attention": 4 + 10.752, "decode attention": 6 + 2.304, "elementwise": 8 + 3.6, "embedding": 4 + 0.2,
+		"prefill attention": 4 + 10.752, "decode attention": 6 + 2.304, "elementwise": 8 + 3.6, "embedding": 4 + 0.2, "sampling": 4 + 0.225,
 		"host": 100 + 3*10,
 	}
 	if diff := cmp.Diff(want, seconds, cmp.Comparer(near)); diff != "" {

@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"servesim/costmodel"
@@ -141,59 +139,25 @@ func composeStack(l library, data string, s costmodel.Setup, padded bool) (*kern
 	e := &s.Efficiency
 	e.Measured = l.kernels(s.GPU)
 	e.Elementwise = costmodel.Kernel{Memory: 0.8}
-	e.Measured.AllReduce = map[int]costmodel.Curve{}
-	for _, gpus := range []int{s.TensorParallel, s.DataParallel} {
-		if gpus > 1 {
-			if e.Measured.AllReduce[gpus], err = reduceCurve(data, s.GPU, gpus, padded); err != nil {
-				return nil, err
-			}
+	if n := s.TensorParallel; n > 1 {
+		curve, err := reduceCurve(data, s.GPU, n, padded)
+		if err != nil {
+			return nil, err
 		}
+		e.Measured.AllReduce = map[int]costmodel.Curve{n: curve}
+	}
+	if n := s.DataParallel; n > 1 {
+		curve, err := gatherCurve(data, s.GPU, n)
+		if err != nil {
+			return nil, err
+		}
+		e.Measured.Gather = map[int]costmodel.Curve{n: curve}
 	}
 	t, err := costmodel.NewTransformer(s)
 	if err != nil {
 		return nil, err
 	}
 	return &kernelStack{t, "fits to kernels/ of " + s.GPU.Name}, nil
-}
-
-// reduceCurve reads the measured all-reduce of an engine's own kernel. Padded,
-// it takes no longer than one of a larger message.
-func reduceCurve(data string, g costmodel.GPU, gpus int, padded bool) (*costmodel.Table, error) {
-	paths, err := filepath.Glob(filepath.Join(data, "kernels", "*_custom_allreduce_perf.csv.gz"))
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range paths {
-		name, _, _ := strings.Cut(filepath.Base(path), "_comm_")
-		if found, err := gpuOf(name); err != nil || found.Name != g.Name {
-			continue
-		}
-		c, err := readReduce(path, gpus)
-		if err != nil {
-			return nil, err
-		}
-		sizes, seconds := c.sorted("all-reduce")
-		for i := len(seconds) - 2; i >= 0 && padded; i-- {
-			seconds[i] = min(seconds[i], seconds[i+1])
-		}
-		return costmodel.NewTable(reduceProvenance(g, path, gpus), sizes, seconds, costmodel.LinearInterpolation, costmodel.Extend)
-	}
-	return nil, fmt.Errorf("kernels/ has no all-reduce of %s", g.Name)
-}
-
-func readReduce(path string, gpus int) (*curves, error) {
-	c := newCurves()
-	err := readCSV(path, []string{"num_gpus", "message_size", "latency", "backend"}, func(r *row) {
-		if r.text("backend") == "vllm_graph" && r.count("num_gpus") == gpus {
-			c.add("all-reduce", 2*r.number("message_size"), r.number("latency")*1e-3)
-		}
-	})
-	return c, err
-}
-
-func reduceProvenance(g costmodel.GPU, path string, gpus int) costmodel.Provenance {
-	return costmodel.Provenance{Platform: g.Name, Formats: "BF16", Kernels: "vLLM's all-reduce", Layout: fmt.Sprintf("%d GPUs", gpus),
-		Boundary: "one collective in a CUDA graph", Source: filepath.Base(path)}
 }
 
 // elementwiseFloor is what an element-wise kernel takes at least: the measured

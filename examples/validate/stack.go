@@ -27,7 +27,7 @@ type stack struct {
 	experts                []expertCurve          // by number of experts
 	router                 *costmodel.Calibration // of matrix products; nil without experts
 	reduce                 *costmodel.Table       // all-reduce of a tensor-parallel group by bytes; nil on one GPU
-	gather, scatter        *costmodel.Table       // between ranks, by bytes; nil if there is one rank
+	gather                 *costmodel.Table       // or scatter, between ranks, by bytes; nil if there is one rank
 	ranks                  int
 }
 
@@ -78,7 +78,7 @@ func newStack(data string, g costmodel.GPU, gpuName string, m costmodel.Model, m
 	}
 	slices.Sort(s.names)
 	if ranks > 1 {
-		err = s.readLinks(data, g, ranks)
+		s.gather, err = gatherCurve(data, g, ranks)
 	}
 	return s, err
 }
@@ -180,43 +180,6 @@ func (s *stack) fitAttention(path string, from costmodel.Provenance) error {
 	return nil
 }
 
-// readLinks reads the collectives between data-parallel ranks: NCCL's of the
-// same GPU, by bytes of the whole tensor.
-func (s *stack) readLinks(data string, g costmodel.GPU, ranks int) error {
-	paths, err := filepath.Glob(filepath.Join(data, "kernels", "*_comm_nccl_*.csv.gz"))
-	if err != nil {
-		return err
-	}
-	for _, path := range paths {
-		name, _, _ := strings.Cut(filepath.Base(path), "_comm_")
-		if found, err := gpuOf(name); err != nil || found.Name != g.Name {
-			continue
-		}
-		c := newCurves()
-		err := readCSV(path, []string{"op_name", "nccl_dtype", "num_gpus", "message_size", "latency"}, func(r *row) {
-			if r.text("nccl_dtype") == "half" && r.count("num_gpus") == ranks {
-				c.add(r.text("op_name"), 2*r.number("message_size"), r.number("latency")*1e-3)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		from := costmodel.Provenance{Platform: g.Name, Formats: "BF16", Kernels: "NCCL", Layout: fmt.Sprintf("%d GPUs", ranks),
-			Boundary: "one collective on the device", Source: filepath.Base(path)}
-		for _, to := range []struct {
-			name  string
-			table **costmodel.Table
-		}{{"all_gather", &s.gather}, {"reduce_scatter", &s.scatter}} {
-			sizes, seconds := c.sorted(to.name)
-			if *to.table, err = costmodel.NewTable(from, sizes, seconds, costmodel.LinearInterpolation, costmodel.Extend); err != nil {
-				return fmt.Errorf("%s: %s: %w", path, to.name, err)
-			}
-		}
-		return nil
-	}
-	return fmt.Errorf("no collectives between %d %s in %s", ranks, g.Name, filepath.Join(data, "kernels"))
-}
-
 // stepSeconds returns the kernels' time of ranks that step together. A rank
 // without work computes one position, so that the others get its experts.
 func (s *stack) stepSeconds(batches []sim.Batch) float64 {
@@ -304,7 +267,7 @@ func (s *stack) expertSeconds(n float64) float64 {
 	}
 	if s.gather != nil {
 		bytes := n * float64(2*s.model.Hidden)
-		t += s.gather.Seconds(bytes) + s.scatter.Seconds(bytes)
+		t += 2 * s.gather.Seconds(bytes)
 	}
 	return t
 }
