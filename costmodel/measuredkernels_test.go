@@ -1,0 +1,265 @@
+package costmodel_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"servesim/costmodel"
+	"servesim/sim"
+)
+
+// started is a fit whose coefficients are where the search begins, but for
+// some.
+func started(t testing.TB, form costmodel.Form, but map[string]float64) *costmodel.Calibration {
+	t.Helper()
+	var values []float64
+	for _, p := range form.Parameters {
+		x, ok := but[p.Name]
+		if !ok {
+			x = p.Start
+		}
+		values = append(values, x)
+	}
+	c, err := costmodel.NewCalibration(form, values, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// measuredSetup is the tiny model with a fit for everything, on a GPU fast
+// enough for them to count.
+func measuredSetup(t testing.TB) (costmodel.Setup, *costmodel.MeasuredKernels) {
+	s := tinySetup()
+	s.GPU = costmodel.GPU{Name: "fast", Rate: 1e9, FP8: 2e9, Bandwidth: 1e8, Memory: 1e6, Link: 1e8, Processors: 4}
+	m := &costmodel.MeasuredKernels{
+		Products: map[costmodel.Number]*costmodel.Calibration{
+			costmodel.BF16: started(t, costmodel.MatrixForm(s.GPU, s.GPU.Rate, 2, 2), nil),
+			costmodel.FP8:  started(t, costmodel.MatrixForm(s.GPU, s.GPU.FP8, 1, 2), map[string]float64{"floor": 9e-6}),
+		},
+		Attention: costmodel.AttentionKernels{
+			Prefill: started(t, costmodel.PrefillForm(s.GPU, 2), nil),
+			Decode:  started(t, costmodel.DecodeForm(s.GPU, 2), nil),
+		},
+		Elementwise: 3 * time.Microsecond,
+	}
+	s.Efficiency.Measured = m
+	return s, m
+}
+
+// Every operator takes what its fit says of the shape that it has on one GPU,
+// without the cache of the device.
+func TestMeasuredBreakdown(t *testing.T) {
+	s, m := measuredSetup(t)
+	product := func(c *costmodel.Calibration, rows, columns, inner float64) float64 {
+		return c.Cold().Seconds(rows, columns, inner)
+	}
+	prompt := func(positions float64) float64 { return m.Attention.Prefill.Cold().Seconds(1, 4, 2, 4, positions) }
+	decode := func(sequences, heads, context float64) float64 {
+		return m.Attention.Decode.Cold().Seconds(sequences, heads, 2, 4, context)
+	}
+	bf16 := m.Products[costmodel.BF16]
+	start := m.Attention.Prefill.Coefficients[0].Value
+	share := func(name string) float64 {
+		for _, k := range m.Attention.Prefill.Coefficients {
+			if k.Name == name {
+				return k.Value
+			}
+		}
+		t.Fatalf("no %s", name)
+		return 0
+	}
+	// Behind 5 tokens: 3·5 pairs of 64 FLOPs in each layer, 5 keys of 32 bytes.
+	cached := max(15*64/(share("compute")*1e9), 5*32/(share("memory")*1e8))
+	vectors := func(launches, bytes float64) float64 { return math.Hypot(launches*3e-6, bytes/1e8) }
+	for _, c := range []struct {
+		name  string
+		batch sim.Batch
+		want  map[costmodel.Op]float64
+	}{
+		{"mixed", mixed, map[costmodel.Op]float64{
+			costmodel.QKV: 2 * product(bf16, 5, 32, 8), costmodel.Output: 2 * product(bf16, 5, 8, 16),
+			costmodel.GateUp: 2 * product(bf16, 5, 32, 8), costmodel.Down: 2 * product(bf16, 5, 8, 16), costmodel.LMHead: product(bf16, 3, 10, 8),
+			costmodel.PrefillAttention: 2 * (prompt(3) + cached), costmodel.DecodeAttention: 2 * decode(2, 4, 6),
+			costmodel.Embedding: vectors(1, 160), costmodel.Elementwise: vectors(8, 2880), costmodel.Sampling: vectors(5, 180),
+		}},
+		{"two chunks have one floor", sim.Batch{Prefills: []sim.Chunk{{Tokens: 3}, {Tokens: 4}}}, map[costmodel.Op]float64{
+			costmodel.PrefillAttention: 2 * (prompt(3) + prompt(4) - start),
+		}},
+		{"verified drafts are more heads", sim.Batch{Decodes: 2, Positions: 6, Context: 10}, map[costmodel.Op]float64{
+			costmodel.DecodeAttention: 2 * decode(2, 12, 8),
+		}},
+		{"padding sees itself", sim.Batch{Decodes: 2, Positions: 2, Context: 10, Padding: sim.Padding{Rows: 3}}, map[costmodel.Op]float64{
+			costmodel.DecodeAttention: 2 * (decode(2, 4, 6) + decode(5, 4, 1) - decode(2, 4, 1)),
+		}},
+	} {
+		got := build(t, s).Breakdown(c.batch)
+		for op, want := range c.want {
+			if !near(got[op].Seconds, want) {
+				t.Errorf("%s: %v takes %v s, want %v", c.name, op, got[op].Seconds, want)
+			}
+		}
+	}
+	s.Model.Precision, _ = costmodel.LookupPrecision("fp8")
+	got := build(t, s).Breakdown(mixed)
+	if want := 2 * product(m.Products[costmodel.FP8], 5, 32, 8); !near(got[costmodel.QKV].Seconds, want) {
+		t.Errorf("FP8: %v s, want %v", got[costmodel.QKV].Seconds, want)
+	}
+	if want := product(bf16, 3, 10, 8); !near(got[costmodel.LMHead].Seconds, want) {
+		t.Errorf("the LM head is BF16: %v s, want %v", got[costmodel.LMHead].Seconds, want)
+	}
+	if want := vectors(2, 2880); !near(got[costmodel.Elementwise].Seconds, want) {
+		t.Errorf("FP8 products convert activations: element-wise kernels take %v s, want %v", got[costmodel.Elementwise].Seconds, want)
+	}
+}
+
+// A class without a fit keeps its Kernel, and of several fits the closest
+// counts.
+func TestMeasuredKernelsAreOptional(t *testing.T) {
+	s, m := measuredSetup(t)
+	slow := costmodel.Kernel{Launch: time.Second}
+	s.Efficiency.Matrix, s.Efficiency.DecodeAttention, s.Efficiency.PrefillAttention = slow, slow, slow
+	m.Attention.Decode, m.Products[costmodel.BF16] = nil, nil
+	got := build(t, s).Breakdown(mixed)
+	for op, want := range map[costmodel.Op]bool{costmodel.QKV: true, costmodel.LMHead: true, costmodel.DecodeAttention: true, costmodel.PrefillAttention: false} {
+		if slow := got[op].Seconds > 0.9; slow != want {
+			t.Errorf("%v takes %v s", op, got[op].Seconds)
+		}
+	}
+	wide := started(t, costmodel.DecodeForm(s.GPU, 2), map[string]float64{"floor": 2e-5})
+	narrow := started(t, costmodel.DecodeForm(s.GPU, 1), map[string]float64{"floor": 3e-5})
+	window := started(t, costmodel.DecodeForm(s.GPU, 2), map[string]float64{"floor": 4e-5})
+	both := started(t, costmodel.DecodeForm(s.GPU, 1), map[string]float64{"floor": 5e-5})
+	for _, c := range []struct {
+		name         string
+		wide, narrow costmodel.AttentionKernels
+		cache        float64
+		windowed     bool
+		want         float64 // floor
+	}{
+		{"BF16", costmodel.AttentionKernels{Decode: wide, WindowDecode: window}, costmodel.AttentionKernels{Decode: narrow}, 2, false, 2e-5},
+		{"FP8", costmodel.AttentionKernels{Decode: wide}, costmodel.AttentionKernels{Decode: narrow, WindowDecode: both}, 1, false, 3e-5},
+		{"window", costmodel.AttentionKernels{Decode: wide, WindowDecode: window}, costmodel.AttentionKernels{Decode: narrow, WindowDecode: both}, 2, true, 4e-5},
+		{"window, FP8", costmodel.AttentionKernels{Decode: wide, WindowDecode: window}, costmodel.AttentionKernels{Decode: narrow, WindowDecode: both}, 1, true, 5e-5},
+		{"no narrow one", costmodel.AttentionKernels{Decode: wide}, costmodel.AttentionKernels{}, 1, false, 2e-5},
+		{"no windowed one", costmodel.AttentionKernels{Decode: wide}, costmodel.AttentionKernels{}, 2, true, 2e-5},
+		{"a window counts for more", costmodel.AttentionKernels{Decode: wide, WindowDecode: window}, costmodel.AttentionKernels{Decode: narrow}, 1, true, 4e-5},
+	} {
+		s, m := measuredSetup(t)
+		m.Attention, m.NarrowAttention = c.wide, c.narrow
+		s.Model.KV = costmodel.Format{ValueBytes: c.cache}
+		if c.windowed {
+			s.Model.Window.Layers, s.Model.Window.Tokens = 2, 4096
+		}
+		got := build(t, s).Breakdown(sim.Batch{Decodes: 1, Positions: 1})[costmodel.DecodeAttention].Seconds / 2
+		if got < c.want || got > c.want+9e-6 {
+			t.Errorf("%s: %v s, want a floor of %v", c.name, got, c.want)
+		}
+	}
+}
+
+// Shares above those of the datasheet come from a cache that an engine does not
+// have.
+func TestMeasuredSharesEndAtOne(t *testing.T) {
+	s, m := measuredSetup(t)
+	step := func(share float64) time.Duration {
+		m.Products[costmodel.BF16] = started(t, costmodel.MatrixForm(s.GPU, s.GPU.Rate, 2, 2), map[string]float64{"memory": share})
+		return build(t, s).StepTime(mixed)
+	}
+	if a, b := step(1), step(1.15); a != b {
+		t.Errorf("%v with all of the bandwidth, %v with more", a, b)
+	}
+	if a, b := step(1), step(0.5); a >= b {
+		t.Errorf("%v with all of the bandwidth, %v with half", a, b)
+	}
+}
+
+func TestMeasuredKernelsRefuse(t *testing.T) {
+	s, _ := measuredSetup(t)
+	matrix := started(t, costmodel.MatrixForm(s.GPU, 1, 2, 2), nil)
+	decode := started(t, costmodel.DecodeForm(s.GPU, 2), nil)
+	for _, c := range []struct {
+		edit func(*costmodel.MeasuredKernels)
+		want string
+	}{
+		{func(m *costmodel.MeasuredKernels) { m.Products[costmodel.FP8] = decode },
+			`costmodel: Efficiency.Measured.Products[FP8] is a fit of "decode attention", want "matrix product"`},
+		{func(m *costmodel.MeasuredKernels) {
+			m.Experts = map[costmodel.Number]*costmodel.Calibration{costmodel.BF16: matrix}
+		},
+			`costmodel: Efficiency.Measured.Experts[BF16] is a fit of "matrix product", want "experts"`},
+		{func(m *costmodel.MeasuredKernels) { m.NarrowAttention.WindowPrefill = decode },
+			`costmodel: Efficiency.Measured.NarrowAttention.WindowPrefill is a fit of "decode attention", want "prefill attention"`},
+		{func(m *costmodel.MeasuredKernels) { m.Elementwise = -1 }, "costmodel: Efficiency.Measured.Elementwise is -1ns"},
+	} {
+		s, m := measuredSetup(t)
+		c.edit(m)
+		if _, err := costmodel.NewTransformer(s); fmt.Sprint(err) != c.want {
+			t.Errorf("error %v, want %s", err, c.want)
+		}
+	}
+}
+
+func TestNewCalibrationRefuses(t *testing.T) {
+	form := costmodel.KernelForm(costmodel.GPU{Rate: 1, Bandwidth: 1})
+	for _, c := range []struct {
+		values []float64
+		from   costmodel.Provenance
+		want   string
+	}{
+		{[]float64{1e-5, 0.5, 0.5, 2}, costmodel.Provenance{}, "costmodel: Provenance.Platform is missing: a measurement belongs to a set-up"},
+		{[]float64{1e-5, 0.5, 0.5}, given, "costmodel: 3 coefficients for the 4 parameters of kernel"},
+		{[]float64{1e-5, 7, 0.5, 2}, given, "costmodel: compute of kernel is 7, not in [0.05, 1]"},
+		{[]float64{1e-5, 0.5, math.NaN(), 2}, given, "costmodel: memory of kernel is NaN, not in [0.05, 1.2]"},
+	} {
+		if _, err := costmodel.NewCalibration(form, c.values, c.from); fmt.Sprint(err) != c.want {
+			t.Errorf("error %v, want %s", err, c.want)
+		}
+	}
+}
+
+// The collectives of the catalogue never get faster with size, and belong to
+// the links that they were measured on.
+func TestMeasuredCollectives(t *testing.T) {
+	for _, name := range []string{"A100-80", "B200", "H100", "L40S", "RTX-PRO-6000"} {
+		e, err := costmodel.FittedEfficiency(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, curves := range []map[int]costmodel.Curve{e.Measured.AllReduce, e.Measured.Gather} {
+			for _, gpus := range []int{2, 4, 8} {
+				last := 0.0
+				for bytes := 256.0; bytes < 1e10; bytes *= 1.1 {
+					now := curves[gpus].Seconds(bytes)
+					if !(now >= last) || now < 1e-6 {
+						t.Fatalf("%s, %d GPUs: %v s for %v bytes, %v before", name, gpus, now, bytes, last)
+					}
+					last = now
+				}
+			}
+		}
+	}
+	for name, want := range map[string]bool{"GB200": true, "H200": true, "H800": false, "A100-80-PCIe": false} {
+		e, err := costmodel.FittedEfficiency(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Measured.AllReduce[2] != nil; got != want {
+			t.Errorf("%s has measured collectives: %t", name, got)
+		}
+	}
+	s := setup(t, "Llama-3.1-70B", "H100")
+	s.TensorParallel = 4
+	cost := build(t, s).Breakdown(sim.Batch{Decodes: 64, Positions: 64})
+	if want := 161 * s.Efficiency.Measured.AllReduce[4].Seconds(64*2*8192); !near(cost[costmodel.AllReduce].Seconds, want) {
+		t.Errorf("all-reduces take %v s, want %v", cost[costmodel.AllReduce].Seconds, want)
+	}
+	s = setup(t, "Qwen3-30B-A3B", "H100")
+	s.DataParallel = 2
+	cost = build(t, s).Breakdown(sim.Batch{Decodes: 64, Positions: 64})
+	if want := 48 * 2 * s.Efficiency.Measured.Gather[2].Seconds(128*2*2048); !near(cost[costmodel.Dispatch].Seconds, want) {
+		t.Errorf("gathering and scattering take %v s, want %v", cost[costmodel.Dispatch].Seconds, want)
+	}
+}
