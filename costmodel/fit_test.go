@@ -228,6 +228,30 @@ func TestFormsRiseWithWork(t *testing.T) {
 	}
 }
 
+// A step takes the longer of what its host and its device take.
+func TestStepWaitsForHostAndDevice(t *testing.T) {
+	g, err := costmodel.LookupGPU("H100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := costmodel.StepForm(g)
+	at := func(floor, work float64) float64 {
+		// start 10 ms, 1 ms for each of 5 sequences, half the rate and of the bandwidth.
+		p := []float64{10e-3, 1e-3, 0.5, 0.5, 0, floor, 100}
+		return form.Seconds(p, []float64{work * g.Rate, 0, 5, 100})
+	}
+	for _, c := range []struct{ floor, work, want float64 }{
+		{0, 0, 15e-3},
+		{0, 20e-3, 55e-3},
+		{30e-3, 0, 30e-3},
+		{30e-3, 20e-3, 55e-3},
+	} {
+		if got := at(c.floor, c.work); math.Abs(got/c.want-1) > 1e-9 {
+			t.Errorf("floor %v, %v s of FLOPs at the full rate: %v, want %v", c.floor, c.work, got, c.want)
+		}
+	}
+}
+
 func ExampleFit() {
 	// Steps of an engine: what the kernels take, and what was measured.
 	var samples []costmodel.Sample
