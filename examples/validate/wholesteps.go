@@ -156,7 +156,6 @@ func stepWork(m costmodel.Model, tp int, positions, pairs, keys, sequences float
 		2*matrices*positions + 2*head*sequences + attention,
 		2*(matrices+head) + s.KVBytesPerToken()*keys,
 		sequences,
-		positions,
 	}
 }
 
@@ -178,11 +177,11 @@ func fitSteps(g costmodel.GPU, setups []*stepSetup, from costmodel.Provenance) e
 		without, shared []string
 	}{
 		{"prompts", func(s *stepSetup) ([]timedStep, *stepFit) { return s.prompts, &s.report.Prompt },
-			[]string{"memory", "fall", "norm"}, []string{"floor"}},
+			[]string{"memory", "norm"}, []string{"floor"}},
 		{"long prompts", func(s *stepSetup) ([]timedStep, *stepFit) { return s.long, &s.report.Long },
-			[]string{"start", "memory", "fall", "floor", "norm"}, nil},
+			[]string{"start", "memory", "floor", "norm"}, nil},
 		{"decode steps", func(s *stepSetup) ([]timedStep, *stepFit) { return s.decode, &s.report.Decode },
-			[]string{"compute", "fall"}, []string{"sequence", "memory", "floor", "norm"}},
+			[]string{"compute"}, []string{"sequence", "memory", "floor", "norm"}},
 	} {
 		var in []costmodel.Sample
 		out := make([][]costmodel.Sample, len(setups))
