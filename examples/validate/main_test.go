@@ -204,7 +204,7 @@ func TestStaticBatches(t *testing.T) {
 	if len(steps) != 8 {
 		t.Errorf("%d set-ups, want 8", len(steps))
 	}
-	falls := 0
+	falls, worse := 0, false
 	for _, s := range steps {
 		name := fmt.Sprintf("%s %s TP %d", s.GPU, s.Model, s.TP)
 		t.Logf("%s: prompts %v; longer %v; decode %v", name, s.Prompt, s.Long, s.Decode)
@@ -216,10 +216,13 @@ func TestStaticBatches(t *testing.T) {
 		}
 		if s.Prompt.Fell != "" {
 			falls++
+			worse = s.Prompt.Alone.MAPE > s.Target
 		}
 	}
-	if falls != 1 { // 128 tokens on eight H100 took longer than 256
-		t.Errorf("prompts fell in %d set-ups, want 1", falls)
+	// On eight H100 128 tokens took longer than 256: what the host takes shows
+	// in the other set-ups only.
+	if falls != 1 || !worse {
+		t.Errorf("prompts fell in %d set-ups, want 1; alone beyond the target: %t, want true", falls, worse)
 	}
 }
 

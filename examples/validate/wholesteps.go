@@ -27,6 +27,8 @@ type stepReport struct {
 // stepFit is how well the steps of one kind are predicted.
 type stepFit struct {
 	Held costmodel.Accuracy `json:"held"`
+	// Alone is of a fit to this set-up's steps only.
+	Alone costmodel.Accuracy `json:"held_fitted_alone"`
 	// Cross is of the fitted half, all set-ups of the GPU together.
 	Cross costmodel.Accuracy `json:"cross_validated"`
 	// Floor is what the host of the GPU takes for a step, in seconds; 0 if none
@@ -86,6 +88,14 @@ func reportSteps(data, only string) ([]*stepReport, error) {
 			Boundary: "an engine's step, host included", Source: filepath.Base(path)}
 		if err := fitSteps(g, byGPU[name], from); err != nil {
 			return nil, fmt.Errorf("static batches on %s: %w", g.Name, err)
+		}
+		for _, s := range byGPU[name] {
+			alone, report := *s, *s.report
+			alone.report = &report
+			if err := fitSteps(g, []*stepSetup{&alone}, from); err != nil {
+				return nil, fmt.Errorf("static batches on %s, TP %d alone: %w", g.Name, report.TP, err)
+			}
+			s.report.Prompt.Alone, s.report.Long.Alone, s.report.Decode.Alone = report.Prompt.Held, report.Long.Held, report.Decode.Held
 		}
 	}
 	return list, nil
