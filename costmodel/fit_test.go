@@ -204,7 +204,7 @@ func TestFormsRiseWithWork(t *testing.T) {
 		{costmodel.MixedForm(), []float64{512, 1e5, 1e5, 16, 16000, 1000}},
 		{costmodel.RingForm(8, 5e5), []float64{1e5}},
 		{costmodel.LayerForm(g), []float64{1e9, 1e6, 1e5}},
-		{costmodel.StepForm(g), []float64{1e12, 1e10, 4, 100}},
+		{costmodel.StepForm(g), []float64{1e12, 1e10, 4}},
 		{costmodel.HostForm(), []float64{1, 100, 1000}},
 	} {
 		start := make([]float64, len(c.form.Parameters))
@@ -224,6 +224,30 @@ func TestFormsRiseWithWork(t *testing.T) {
 			if more := c.form.Seconds(start, x); more < base && c.form.Inputs[i] != "KV heads" {
 				t.Errorf("%s: four times the %s takes %v s, before %v s", c.form.Name, c.form.Inputs[i], more, base)
 			}
+		}
+	}
+}
+
+// A step takes the longer of what its host and its device take.
+func TestStepWaitsForHostAndDevice(t *testing.T) {
+	g, err := costmodel.LookupGPU("H100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := costmodel.StepForm(g)
+	at := func(floor, work float64) float64 {
+		// start 10 ms, 1 ms for each of 5 sequences, half the rate and the bandwidth.
+		p := []float64{10e-3, 1e-3, 0.5, 0.5, floor, 100}
+		return form.Seconds(p, []float64{work * g.Rate, 0, 5})
+	}
+	for _, c := range []struct{ floor, work, want float64 }{
+		{0, 0, 15e-3},
+		{0, 20e-3, 55e-3},
+		{30e-3, 0, 30e-3},
+		{30e-3, 20e-3, 55e-3},
+	} {
+		if got := at(c.floor, c.work); math.Abs(got/c.want-1) > 1e-9 {
+			t.Errorf("floor %v, %v s of FLOPs at the full rate: %v, want %v", c.floor, c.work, got, c.want)
 		}
 	}
 }

@@ -333,24 +333,26 @@ func LayerForm(g GPU) Form {
 
 // StepForm is the time of whole steps of one set-up, measured from outside:
 //
-//	start + sequence·sequences + ‖ FLOPs·(1 + fall·positions)/(compute·rate), bytes/(memory·bandwidth), floor ‖
+//	‖ start + sequence·sequences + max(FLOPs/(compute·rate), bytes/(memory·bandwidth)), floor ‖
 //
-// Start and floor are the host's part: what the device waits for, and launches
-// that it overtakes when a step is small. Fall is how the efficiency of long prompts
-// sinks: to a half at 1/fall positions.
+// The device and the host work at the same time. Floor is the host's part: what
+// it takes to launch a step, whatever is in it, so that small steps take the
+// same. Start and sequence are what the device does beside the work that FLOPs
+// and bytes count: exchanges, kernels too small to fill it, sampling.
 func StepForm(g GPU) Form {
 	return Form{
 		Name:   "step",
-		Inputs: []string{"FLOPs", "bytes", "sequences", "positions"},
+		Inputs: []string{"FLOPs", "bytes", "sequences"},
 		Parameters: []Parameter{
-			{Name: "start", Unit: "s", Start: 5e-3, Low: 1e-5, High: 0.5},
+			{Name: "start", Unit: "s", Start: 5e-3, Low: 0, High: 0.5},
 			{Name: "sequence", Unit: "s", Start: 1e-4, Low: 0, High: 0.1},
-			paramCompute, paramMemory, paramNorm,
-			{Name: "fall", Start: 1e-5, Low: 0, High: 1e-3},
+			paramCompute, paramMemory,
 			{Name: "floor", Unit: "s", Start: 1e-2, Low: 0, High: 0.5},
+			{Name: "norm", Start: 4, Low: 1, High: 100, Neutral: 100},
 		},
 		Seconds: func(p, x []float64) float64 {
-			return p[0] + p[1]*x[2] + smoothMax(p[4], x[0]*(1+p[5]*x[3])/(p[2]*g.Rate), x[1]/(p[3]*g.Bandwidth), p[6])
+			work := max(x[0]/(p[2]*g.Rate), x[1]/(p[3]*g.Bandwidth))
+			return smoothMax(p[5], p[0]+p[1]*x[2]+work, p[4])
 		},
 	}
 }

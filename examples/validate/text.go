@@ -24,16 +24,7 @@ func printText(out io.Writer, r report) error {
 		}
 	}
 	if len(r.Steps) > 0 {
-		fmt.Fprint(w, "\nStatic batches of whole engines, other half of the shapes (MAPE)\nGPU\tmodel\tTP\tprompts ≤ 2048 tokens\tfixed part\tlonger\tdecode steps\ttarget\t\t\n")
-		for _, s := range r.Steps {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", s.GPU, s.Model, s.TP, percent(s.Prompt.MAPE), s.Fixed, percent(s.Long.MAPE),
-				percent(s.Decode.MAPE), percent(s.Target), verdict(s.Met))
-		}
-		for _, s := range r.Steps {
-			if s.Fell != "" {
-				fmt.Fprintf(w, "%s %s TP %d, measured: %s\n", s.GPU, s.Model, s.TP, s.Fell)
-			}
-		}
+		printSteps(w, r.Steps)
 	}
 	if len(r.Loops) > 0 {
 		printLoops(w, r)
@@ -47,6 +38,23 @@ func printText(out io.Writer, r report) error {
 		}
 	}
 	return nil
+}
+
+func printSteps(w io.Writer, list []*stepReport) {
+	fmt.Fprint(w, "\nStatic batches of whole engines, other half of the shapes (MAPE); alone: not fitted with the GPU's other set-ups\n"+
+		"GPU\tmodel\tTP\tprompts ≤ 2048 tokens\talone\thost ms\tlonger\tdecode steps\talone\thost ms\ttarget\t\t\n")
+	for _, s := range list {
+		p, d := s.Prompt, s.Decode
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%.1f\t%s\t%s\t%s\t%.1f\t%s\t%s\t\n", s.GPU, s.Model, s.TP, percent(p.Held.MAPE), percent(p.Alone.MAPE), 1e3*p.Floor,
+			percent(s.Long.Held.MAPE), percent(d.Held.MAPE), percent(d.Alone.MAPE), 1e3*d.Floor, percent(s.Target), verdict(s.Met))
+	}
+	for _, s := range list {
+		for _, part := range []struct{ name, fell string }{{"prompts", s.Prompt.Fell}, {"contexts of decode steps", s.Decode.Fell}} {
+			if part.fell != "" {
+				fmt.Fprintf(w, "%s %s TP %d, measured %s: %s\n", s.GPU, s.Model, s.TP, part.name, part.fell)
+			}
+		}
+	}
 }
 
 func printKernels(w io.Writer, list []*fitted) {
