@@ -68,6 +68,9 @@ func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"a100_sxm": "A100-80", "h100_sxm": "H100", "b200_sxm": "B200", "l40s": "L40S", "rtx_pro_6000_server": "RTX-PRO-6000",
 		"NVIDIA GeForce RTX 4090": "RTX-4090", "rtxpro6000_llama31_8b": "RTX-PRO-6000", "a100-80gb": "A100-80", "H200": "H200", "a40": "A40",
+		"NVIDIA A100-SXM4-80GB": "A100-80", "NVIDIA A100-SXM4-40GB": "A100-40", "NVIDIA A100 80GB PCIe": "A100-80-PCIe", "a100_pcie": "A100-80-PCIe",
+		"A100-40": "A100-40", "NVIDIA H100 80GB HBM3": "H100", "h100_pcie": "H100-PCIe", "gb200": "GB200", "h200_sxm": "H200", "l4": "L4",
+		"NVIDIA RTX PRO 6000 Blackwell Server Edition": "RTX-PRO-6000", "Ascend910B3": "910B3", "TPU-v6e-1": "TPU-v6e",
 	} {
 		if g, err := gpuOf(name); err != nil || g.Name != want {
 			t.Errorf("%s is %s, %v, want %s", name, g.Name, err, want)
@@ -75,14 +78,37 @@ func TestNames(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"meta-llama/Llama-3.1-8B": "Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-8B": "Llama-3.1-8B",
-		"Qwen/Qwen3-30B-A3B-Instruct-2507": "Qwen3-30B-A3B", "Qwen/Qwen3-32B": "Qwen3-32B",
+		"Qwen/Qwen3-30B-A3B-Instruct-2507": "Qwen3-30B-A3B", "Qwen/Qwen3-32B": "Qwen3-32B", "/data/model/Qwen3-32B/": "Qwen3-32B",
+		"/hub/models--meta-llama--Llama-3.1-8B/snapshots/0e9e39f2": "Llama-3.1-8B",
 	} {
 		if m, err := modelOf(name); err != nil || m.Name != want {
 			t.Errorf("%s is %s, %v, want %s", name, m.Name, err, want)
 		}
 	}
-	if _, err := modelOf("somebody/else"); err == nil {
-		t.Error("no error for a model that nobody knows")
+	// What is merely called alike is something else.
+	for _, name := range []string{"", "NVIDIA L40", "NVIDIA RTX A6000", "NVIDIA H100 NVL", "NVIDIA GeForce RTX 4090 D", "A100-PCIE-40GB", "llama40b", "b60"} {
+		if g, err := gpuOf(name); err == nil {
+			t.Errorf("%q is %s, want an error", name, g.Name)
+		}
+	}
+	for _, name := range []string{"", "somebody/else", "deepseek-ai/DeepSeek-V3.2-Exp-16L64E", "Llama-3.1-80B"} {
+		if m, err := modelOf(name); err == nil {
+			t.Errorf("%q is %s, want an error", name, m.Name)
+		}
+	}
+}
+
+// A folder with a config.json names a model as its file does.
+func TestModelFolder(t *testing.T) {
+	config := filepath.Join(filepath.Dir(shared(t)), "models", "Qwen3-8B_config.json")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "Somebody-8B")
+	write(t, filepath.Join(dir, "config.json"), string(text))
+	if m, err := modelOf(dir); err != nil || m.Name != "Somebody-8B" || m.Layers != 36 {
+		t.Errorf("%+v, %v", m, err)
 	}
 }
 
@@ -91,6 +117,11 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 	write(t, path, "m,n\n1,2\n3,four\n")
 	want := path + `:3: n is "four", not a number`
 	if err := readCSV(path, []string{"m", "n"}, func(r *row) { r.number("n") }); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	write(t, path, "m\nNaN\n")
+	want = path + `:2: m is "NaN", not a number`
+	if err := readCSV(path, nil, func(r *row) { r.number("m") }); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	want = path + `: no column "k"`
