@@ -64,6 +64,31 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// Data need not have everything: what is not there is named, and so is a run
+// that cannot be replayed.
+func TestAbsentMeasurements(t *testing.T) {
+	data := t.TempDir()
+	err := run([]string{"-data", data}, io.Discard, io.Discard)
+	if want := "-data: no measurements of any GPU in " + data; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	write(t, filepath.Join(data, "runs", "some", "meta.json"), "{}")
+	var out strings.Builder
+	if err := run([]string{"-data", data}, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"not in the data: " + filepath.Join(data, "layers", "vidur_layer_times.csv.gz"),
+		"not in the data: " + filepath.Join(data, "endtoend", "splitwise_perf_medians.csv.gz"),
+		"not in the data: " + filepath.Join(data, "endtoend", "closed_loop_ttft_tpot.csv.gz"),
+		"run left out: some: open " + filepath.Join(data, "runs", "some", "requests.jsonl"),
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"a100_sxm": "A100-80", "h100_sxm": "H100", "b200_sxm": "B200", "l40s": "L40S", "rtx_pro_6000_server": "RTX-PRO-6000",

@@ -68,25 +68,28 @@ type options struct {
 	json, worth                 bool
 }
 
-// reportRuns replays dir, or every run of the data. A host term is fitted on
-// the other folders beside a run.
-func reportRuns(o options) ([]*runReport, error) {
+// reportRuns replays one run, or every run of the data; of these it leaves out,
+// with the reason, those that the data does not suffice for. A host term is
+// fitted on the other folders beside a run.
+func reportRuns(o options) (list []*runReport, leftOut []string, err error) {
 	known := map[string]*replay{}
-	var dirs []string
 	if o.run != "" {
-		dirs = []string{filepath.Clean(o.run)}
-	} else {
-		dirs = runFolders(filepath.Join(o.data, "runs"))
-	}
-	var list []*runReport
-	for _, dir := range dirs {
+		dir := filepath.Clean(o.run)
 		r, err := reportRun(o, dir, known)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", dir, err)
+			return nil, nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		return []*runReport{r}, nil, nil
+	}
+	for _, dir := range runFolders(filepath.Join(o.data, "runs")) {
+		r, err := reportRun(o, dir, known)
+		if err != nil {
+			leftOut = append(leftOut, fmt.Sprintf("%s: %v", filepath.Base(dir), err))
+			continue
 		}
 		list = append(list, r)
 	}
-	return list, nil
+	return list, leftOut, nil
 }
 
 // runFolders returns the folders in dir that hold a run.

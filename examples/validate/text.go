@@ -46,6 +46,12 @@ func printText(out io.Writer, r report) error {
 			return err
 		}
 	}
+	for _, path := range r.Absent {
+		fmt.Fprintf(out, "not in the data: %s\n", path)
+	}
+	for _, why := range r.LeftOut {
+		fmt.Fprintf(out, "run left out: %s\n", why)
+	}
 	return nil
 }
 
