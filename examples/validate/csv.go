@@ -68,6 +68,12 @@ func readCSV(path string, need []string, each func(*row)) error {
 	}
 }
 
+// has reports whether the file has a column.
+func (r *row) has(column string) bool {
+	_, ok := r.columns[column]
+	return ok
+}
+
 // text returns a field, "" if the file has no such column.
 func (r *row) text(column string) string {
 	i, ok := r.columns[column]

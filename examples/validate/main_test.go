@@ -72,7 +72,7 @@ func TestAbsentMeasurements(t *testing.T) {
 	if want := "-data: no measurements of any GPU in " + data; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	write(t, filepath.Join(data, "runs", "some", "meta.json"), "{}")
+	write(t, filepath.Join(data, "runs", "some", "meta.json"), fmt.Sprintf(settings, ""))
 	var out strings.Builder
 	if err := run([]string{"-data", data}, &out, io.Discard); err != nil {
 		t.Fatal(err)
@@ -297,7 +297,7 @@ func engine(t *testing.T, settings string) *replay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &replay{rec: rec, device: fixed(1), scale: 1, blocks: 100, async: asynchronous(rec.meta)}
+	return &replay{rec: rec, device: fixed(1), scale: 1, blocks: 100}
 }
 
 const settings = `{"model":"m","engine_kwargs":{"max_num_seqs":4,"max_num_batched_tokens":64%s}}`
@@ -375,7 +375,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("no %s", c.metric)
 		}
 	}
-	series := h.seriesOf(100, 1)
+	series := h.seriesOf(r.rec.series, 100, 1)
 	if len(series) != 4 || series[1].Running != 2 || series[0].OutputRate != 1 {
 		t.Errorf("series %+v", series)
 	}
@@ -411,8 +411,8 @@ func TestFitHost(t *testing.T) {
 func TestRecordingRefuses(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "meta.json"), fmt.Sprintf(settings, ""))
-	write(t, filepath.Join(dir, "requests.jsonl"), `{"request_id":"a","input_toks":3,"output_toks":1,"queued_ts":5,"scheduled_ts":4,"first_token_ts":6,"last_token_ts":6}`)
-	want := filepath.Join(dir, "requests.jsonl") + ":1: request a has 3 prompt and 1 output tokens, times 5, 4, 6, 6"
+	write(t, filepath.Join(dir, "requests.jsonl"), `{"request_id":"a","input_toks":3,"output_toks":1,"arrival_time":1,"queued_ts":5,"scheduled_ts":4,"first_token_ts":6,"last_token_ts":6}`)
+	want := filepath.Join(dir, "requests.jsonl") + `:1: request "a": scheduled_ts is 4, before what came first, 5`
 	if _, err := readRecording(dir); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -471,7 +471,7 @@ func TestPlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := report{Kernels: []*fitted{{GPU: "G", Operator: "op", points: []point{{1e-3, 2e-3}, {2e-3, 2e-3}}}},
-		Runs: []*runReport{{Run: "two requests", rec: r.rec, Sampled: h.seriesOf(100, 1)}}}
+		Runs: []*runReport{{Run: "two requests", Recorded: r.rec.series, Series: h.seriesOf(r.rec.series, 100, 1)}}}
 	if err := plotAll(dir, all); err != nil {
 		t.Fatal(err)
 	}
