@@ -54,6 +54,7 @@ type history struct {
 	steps       []step
 	preemptions int
 	makespan    float64
+	refused     error // of a request that the simulated engine did not serve as the real one did
 }
 
 // step is one step of all ranks.
@@ -87,6 +88,9 @@ func (r *replay) run() (*history, error) {
 	batches := make([]sim.Batch, ranks)
 	for ; ; step++ {
 		if idle(steppers) {
+			if h.refused != nil {
+				return nil, h.refused
+			}
 			if next == len(requests) {
 				h.makespan = now
 				return h, nil
@@ -192,8 +196,13 @@ func (r *replay) config(rank int, h *history, step *int) sim.Config {
 			l.first, l.from = e.Time.Seconds(), *step+1
 		case sim.Finish:
 			l.last, l.to = e.Time.Seconds(), *step
+			if m := r.rec.requests[e.ID]; e.Output != m.Output {
+				h.refused = fmt.Errorf("request %s: ended after %d of its %d tokens", m.ID, e.Output, m.Output)
+			}
 		case sim.Preempt:
 			h.preemptions++
+		case sim.Reject:
+			h.refused = fmt.Errorf("request %s: %s", r.rec.requests[e.ID].ID, e.Reason)
 		}
 	})
 	return sim.Config{
