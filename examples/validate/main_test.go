@@ -453,7 +453,7 @@ func TestReportPrints(t *testing.T) {
 	if err := printText(&out, r); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"10.0 %", "missed", "floor 2e-06 ± 1e-07 s! (25.0 %)"} {
+	for _, want := range []string{"  10.0  ", "missed", "floor 2e-06 ± 1e-07 s! (25.0 %)"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -56,14 +55,16 @@ func printText(out io.Writer, r report) error {
 }
 
 func printKernels(w io.Writer, list []*fitted) {
-	fmt.Fprint(w, "Kernels, on the geometries that the fit did not see (all-reduce: sizes)\nGPU\toperator\tn\tMAPE\tmedian\tbias\tcross-validated\troofline\tinterpolation\ttarget\t\t\n")
+	fmt.Fprint(w, "Kernels: errors in % on geometries that the fit did not see (all-reduce: sizes), predicted/measured - 1;\n"+
+		"CV is cross-validated on the fitted half, bound the roofline without efficiencies, table linear interpolation\n"+
+		"GPU\toperator\tn\tMAPE\tmedian\tbias\tCV\tbound\ttable\ttarget\t\t\n")
 	for _, f := range list {
 		target := "–"
 		if f.Target > 0 {
-			target = percent(f.Target)
+			target = bare(f.Target)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", f.GPU, f.Operator, f.Held.N, percent(f.Held.MAPE), percent(f.Held.Median),
-			signed(f.Held.Bias), percent(f.Cross.MAPE), percent(f.Roofline.MAPE), percent(f.Table.MAPE), target, verdict(f.Target, f.Met))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", f.GPU, f.Operator, f.Held.N, bare(f.Held.MAPE), bare(f.Held.Median),
+			points(f.Held.Bias), bare(f.Cross.MAPE), bare(f.Roofline.MAPE), bare(f.Table.MAPE), target, verdict(f.Target, f.Met))
 	}
 	fmt.Fprint(w, "\nCoefficients ± standard error; ! at the end of its range; (MAPE without it)\n")
 	for _, f := range list {
@@ -86,12 +87,18 @@ func printKernels(w io.Writer, list []*fitted) {
 }
 
 func printLoops(w io.Writer, r report) {
-	fmt.Fprint(w, "\nTime per output token at a fixed number of clients\nmodel\tGPU\tengine\tformats\trows\tKV\tlengths\tall-reduce\tkernels alone\tbias\treference\twith host, other half\thost ms + µs·n + ms a prompt step\ttarget\t\t\n")
+	fmt.Fprint(w, "\nTime per output token at a fixed number of clients: errors in %, simulated/measured - 1;\n"+
+		"with the host's term on the half of the rows that it is not fitted to\n"+
+		"model\tGPU\tengine\tformats\trows\tkernels alone\tbias\twith host\ttarget\t\t\n")
 	for _, l := range r.Loops {
 		target := "–"
 		if l.Target > 0 {
-			target = percent(l.Target)
+			target = bare(l.Target)
 		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t\n", l.Model, l.GPU, l.Engine, l.Formats, l.Rows,
+			bare(l.Bare.MAPE), points(l.Bare.Bias), bare(l.Held.MAPE), target, verdict(l.Target, l.Met))
+	}
+	for _, l := range r.Loops {
 		lengths, reduce := "as named", "measured"
 		if l.Reading.Shortest < 1 {
 			lengths = fmt.Sprintf("%g–1", l.Reading.Shortest)
@@ -99,9 +106,11 @@ func printLoops(w io.Writer, r report) {
 		if l.Reading.Padded {
 			reduce = "padded"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f + %.0f + %.1f\t%s\t%s\t\n", l.Model, l.GPU, l.Engine, l.Formats, l.Rows,
-			l.Reading.Cache, lengths, reduce, percent(l.Bare.MAPE), signed(l.Bare.Bias), cmp.Or(l.Spec, "–"), percent(l.Held.MAPE),
-			1e3*l.Host.Step, 1e6*l.Host.Sequence, 1e3*l.Host.Prompt, target, verdict(l.Target, l.Met))
+		fmt.Fprintf(w, "%s %s %s %s: KV %s, lengths %s, all-reduce %s; host %.2f ms + %.0f µs·sequences a step + %.1f ms a prompt step\n",
+			l.Model, l.GPU, l.Engine, l.Formats, l.Reading.Cache, lengths, reduce, 1e3*l.Host.Step, 1e6*l.Host.Sequence, 1e3*l.Host.Prompt)
+		if l.Spec != "" {
+			fmt.Fprintf(w, "  a closed form on the same rows, without host: %s\n", l.Spec)
+		}
 	}
 	fmt.Fprint(w, "KV, lengths and all-reduce are readings of what the rows do not say, chosen by cross-validation on the fitted half\n")
 	var reasons []string
@@ -219,8 +228,10 @@ func signed(x float64) string {
 	return fmt.Sprintf("%+.1f %%", 100*x)
 }
 
-// points is signed without the unit.
-func points(x float64) string { return fmt.Sprintf("%+.1f", 100*x) }
+// bare is percent, and points signed, without the unit.
+func bare(x float64) string { return strings.TrimSuffix(percent(x), " %") }
+
+func points(x float64) string { return strings.TrimSuffix(signed(x), " %") }
 
 // verdict is empty where there is no target.
 func verdict(target float64, met bool) string {
