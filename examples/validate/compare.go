@@ -58,6 +58,9 @@ func compare(rec *recording, h *history) []figure {
 		name      string
 		real, sim []float64
 	}{{"TTFT", real.ttft, simulated.ttft}, {"TPOT", real.tpot, simulated.tpot}, {"Latency", real.e2e, simulated.e2e}} {
+		if len(m.real) == 0 { // no answer of two tokens
+			continue
+		}
 		list = append(list, newFigure(m.name+" Mean", "ms", 1e3*stat.Mean(m.real, nil), 1e3*stat.Mean(m.sim, nil)))
 		for _, q := range []struct {
 			name string
@@ -103,26 +106,28 @@ func percentile(values []float64, q float64) float64 {
 	return v[i] + (at-float64(i))*(v[i+1]-v[i])
 }
 
-// sampled is the state of an engine at a whole second.
-type sampled struct {
-	T          float64 `json:"t"`
-	Running    float64 `json:"running"`
-	Waiting    float64 `json:"waiting"`
-	KV         float64 `json:"kv_pct"`
-	PromptRate float64 `json:"prompt_tok_s"`
-	OutputRate float64 `json:"output_tok_s"`
-}
-
-// seriesOf reads a simulated run once a second, as the recording does: what
-// runs and waits at the tick, tokens since the one before.
-func (h *history) seriesOf(blocks, ranks int) []sampled {
-	var list []sampled
-	i := 0
-	for t := 1.0; t <= math.Ceil(h.makespan); t++ {
-		s := sampled{T: t}
+// seriesOf reads a simulated run at the times of the recorded series, and once a
+// second behind it: what runs and waits, tokens a second since the time before.
+func (h *history) seriesOf(recorded []second, blocks, ranks int) []second {
+	var times []float64
+	for _, s := range recorded {
+		times = append(times, s.T)
+	}
+	last := 0.0
+	if len(times) > 0 {
+		last = times[len(times)-1]
+	}
+	for last < h.makespan {
+		last++
+		times = append(times, last)
+	}
+	list := make([]second, len(times))
+	i, before := 0, 0.0
+	for k, t := range times {
+		s := second{T: t}
 		for ; i < len(h.steps) && h.steps[i].end <= t; i++ {
-			s.PromptRate += float64(h.steps[i].prompts)
-			s.OutputRate += float64(h.steps[i].tokens)
+			s.PromptRate += float64(h.steps[i].prompts) / (t - before)
+			s.OutputRate += float64(h.steps[i].tokens) / (t - before)
 		}
 		if i < len(h.steps) {
 			at := h.steps[i]
@@ -130,18 +135,19 @@ func (h *history) seriesOf(blocks, ranks int) []sampled {
 			usable := float64((blocks - 1) * ranks)
 			s.KV = 100 * (usable - float64(at.free)) / usable
 		}
-		list = append(list, s)
+		list[k], before = s, t
 	}
 	return list
 }
 
-// seriesErrors are the mean absolute differences over the seconds that both
-// have, in units of the series.
+// seriesErrors are the mean absolute differences over the seconds that either
+// has, in units of the series; who has ended is idle. They are null where
+// nothing was recorded.
 type seriesErrors struct {
-	Seconds int     `json:"seconds"`
-	Running float64 `json:"running"`
-	Waiting float64 `json:"waiting"`
-	KV      number  `json:"kv_pct"` // null where the recording has none
+	Seconds int    `json:"seconds"`
+	Running number `json:"running"`
+	Waiting number `json:"waiting"`
+	KV      number `json:"kv_pct"`
 }
 
 // number is null in JSON if it is not one.
@@ -155,23 +161,29 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
-func (r *recording) seriesErrors(simulated []sampled) seriesErrors {
-	e := seriesErrors{KV: number(math.NaN())}
-	kv, recorded := 0.0, false
-	for i, s := range r.series {
-		if i >= len(simulated) {
-			break
-		}
-		e.Seconds++
-		e.Running += math.Abs(s.Running - simulated[i].Running)
-		e.Waiting += math.Abs(s.Waiting - simulated[i].Waiting)
-		kv += math.Abs(s.KVPercent - simulated[i].KV)
-		recorded = recorded || s.KVPercent > 0
+func (r *recording) seriesErrors(simulated []second) seriesErrors {
+	none := number(math.NaN())
+	if len(r.series) == 0 {
+		return seriesErrors{0, none, none, none}
 	}
-	n := float64(e.Seconds)
-	e.Running, e.Waiting = e.Running/n, e.Waiting/n
+	n := max(len(r.series), len(simulated))
+	running, waiting, kv, recorded := 0.0, 0.0, 0.0, false
+	for i := range n {
+		var real, other second
+		if i < len(r.series) {
+			real = r.series[i]
+		}
+		if i < len(simulated) {
+			other = simulated[i]
+		}
+		running += math.Abs(real.Running - other.Running)
+		waiting += math.Abs(real.Waiting - other.Waiting)
+		kv += math.Abs(real.KV - other.KV)
+		recorded = recorded || real.KV > 0
+	}
+	e := seriesErrors{n, number(running / float64(n)), number(waiting / float64(n)), none}
 	if recorded {
-		e.KV = number(kv / n)
+		e.KV = number(kv / float64(n))
 	}
 	return e
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -67,6 +68,12 @@ func readCSV(path string, need []string, each func(*row)) error {
 	}
 }
 
+// has reports whether the file has a column.
+func (r *row) has(column string) bool {
+	_, ok := r.columns[column]
+	return ok
+}
+
 // text returns a field, "" if the file has no such column.
 func (r *row) text(column string) string {
 	i, ok := r.columns[column]
@@ -76,15 +83,15 @@ func (r *row) text(column string) string {
 	return r.fields[i]
 }
 
-// number returns a field as a number. A column that the file does not have
-// counts as 0.
+// number returns a field as a finite number. A column that the file does not
+// have counts as 0.
 func (r *row) number(column string) float64 {
 	i, ok := r.columns[column]
 	if !ok {
 		return 0
 	}
 	x, err := strconv.ParseFloat(r.fields[i], 64)
-	if err != nil && r.err == nil {
+	if (err != nil || math.IsNaN(x) || math.IsInf(x, 0)) && r.err == nil {
 		r.err = fmt.Errorf("%s:%d: %s is %q, not a number", r.file, r.line, column, r.fields[i])
 	}
 	return x

@@ -19,7 +19,7 @@ func fitHost(runs []*replay) (host, *costmodel.Calibration, error) {
 	form := costmodel.HostForm()
 	hidden := true
 	for _, r := range runs {
-		hidden = hidden && r.async
+		hidden = hidden && r.rec.settings.async
 	}
 	if hidden {
 		var err error

@@ -16,9 +16,12 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"servesim/examples/internal/command"
@@ -32,6 +35,10 @@ type report struct {
 	Loops   []*loopReport  `json:"closed_loops,omitempty"`
 	Skipped map[string]int `json:"closed_loop_rows_left_out,omitempty"`
 	Runs    []*runReport   `json:"runs,omitempty"`
+	// Absent is what the data does not have, and LeftOut runs that it does not
+	// suffice for, and why.
+	Absent  []string `json:"absent,omitempty"`
+	LeftOut []string `json:"runs_left_out,omitempty"`
 }
 
 func main() { command.ExitOnError("validate", run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -68,9 +75,9 @@ func parse(args []string, messages io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("validate", flag.ContinueOnError)
 	flags.StringVar(&o.data, "data", "../shared/measured", "`folder` of the measurements")
 	flags.StringVar(&o.run, "run", "", "replay one recorded run, in this `folder`, and nothing else")
-	flags.StringVar(&o.gpu, "gpu", "", "`name` of the only GPU to look at; of the run's, if it does not say")
-	flags.StringVar(&o.model, "model", "", "`config.json` or name of the run's model, if the catalogue does not have it")
-	flags.IntVar(&o.tp, "tp", 0, "GPUs that share every layer of the run, if it does not say")
+	flags.StringVar(&o.gpu, "gpu", "", "`name` of the only GPU to look at; with -run, of the GPU in place of the recorded one")
+	flags.StringVar(&o.model, "model", "", "`config.json` or name of the run's model, in place of the recorded name")
+	flags.IntVar(&o.tp, "tp", 0, "GPUs that share every layer of the run, in place of the recorded `number`")
 	flags.StringVar(&o.plot, "plot", "", "write PNG pictures to this `folder`")
 	flags.BoolVar(&o.json, "json", false, "print one JSON object")
 	flags.BoolVar(&o.worth, "worth", false, "fit kernels without each parameter too, to see what it is worth (slow)")
@@ -89,7 +96,7 @@ func parse(args []string, messages io.Writer) (o options, err error) {
 // measure does what o asks for: one run, or everything.
 func measure(o options) (r report, err error) {
 	if o.run != "" {
-		r.Runs, err = reportRuns(o)
+		r.Runs, _, err = reportRuns(o)
 		return r, err
 	}
 	only := ""
@@ -107,18 +114,33 @@ func measure(o options) (r report, err error) {
 	if err != nil {
 		return r, err
 	}
-	if r.Layers, err = reportLayers(o.data, only); err != nil {
+	if r.Layers, err = reportLayers(o.data, only); r.failed(err) != nil {
 		return r, err
 	}
-	if r.Steps, err = reportSteps(o.data, only); err != nil {
+	if r.Steps, err = reportSteps(o.data, only); r.failed(err) != nil {
 		return r, err
 	}
-	if r.Loops, r.Skipped, err = reportLoops(o, r.Kernels); err != nil {
+	if r.Loops, r.Skipped, err = reportLoops(o, r.Kernels); r.failed(err) != nil {
 		return r, err
 	}
 	r.Kernels = append(r.Kernels, reduce...)
 	if only == "" {
-		r.Runs, err = reportRuns(o)
+		if r.Runs, r.LeftOut, err = reportRuns(o); err != nil {
+			return r, err
+		}
 	}
-	return r, err
+	if len(r.Kernels)+len(r.Layers)+len(r.Steps)+len(r.Loops)+len(r.Runs) == 0 && len(r.LeftOut) == 0 {
+		return r, fmt.Errorf("-data: no measurements of %s in %s", cmp.Or(only, "any GPU"), o.data)
+	}
+	return r, nil
+}
+
+// failed notes a file that the data does not have, and returns any other error.
+func (r *report) failed(err error) error {
+	var missing *fs.PathError
+	if errors.Is(err, fs.ErrNotExist) && errors.As(err, &missing) {
+		r.Absent = append(r.Absent, missing.Path)
+		return nil
+	}
+	return err
 }

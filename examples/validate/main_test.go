@@ -67,10 +67,38 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// Data need not have everything: what is not there is named, and so is a run
+// that cannot be replayed.
+func TestAbsentMeasurements(t *testing.T) {
+	data := t.TempDir()
+	err := run([]string{"-data", data}, io.Discard, io.Discard)
+	if want := "-data: no measurements of any GPU in " + data; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	write(t, filepath.Join(data, "runs", "some", "meta.json"), fmt.Sprintf(settings, ""))
+	var out strings.Builder
+	if err := run([]string{"-data", data}, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"not in the data: " + filepath.Join(data, "layers", "vidur_layer_times.csv.gz"),
+		"not in the data: " + filepath.Join(data, "endtoend", "splitwise_perf_medians.csv.gz"),
+		"not in the data: " + filepath.Join(data, "endtoend", "closed_loop_ttft_tpot.csv.gz"),
+		"run left out: some: open " + filepath.Join(data, "runs", "some", "requests.jsonl"),
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"a100_sxm": "A100-80", "h100_sxm": "H100", "b200_sxm": "B200", "l40s": "L40S", "rtx_pro_6000_server": "RTX-PRO-6000",
 		"NVIDIA GeForce RTX 4090": "RTX-4090", "rtxpro6000_llama31_8b": "RTX-PRO-6000", "a100-80gb": "A100-80", "H200": "H200", "a40": "A40",
+		"NVIDIA A100-SXM4-80GB": "A100-80", "NVIDIA A100-SXM4-40GB": "A100-40", "NVIDIA A100 80GB PCIe": "A100-80-PCIe", "a100_pcie": "A100-80-PCIe",
+		"A100-40": "A100-40", "NVIDIA H100 80GB HBM3": "H100", "h100_pcie": "H100-PCIe", "gb200": "GB200", "h200_sxm": "H200", "l4": "L4",
+		"NVIDIA RTX PRO 6000 Blackwell Server Edition": "RTX-PRO-6000", "Ascend910B3": "910B3", "TPU-v6e-1": "TPU-v6e",
 	} {
 		if g, err := gpuOf(name); err != nil || g.Name != want {
 			t.Errorf("%s is %s, %v, want %s", name, g.Name, err, want)
@@ -78,14 +106,37 @@ func TestNames(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"meta-llama/Llama-3.1-8B": "Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-8B": "Llama-3.1-8B",
-		"Qwen/Qwen3-30B-A3B-Instruct-2507": "Qwen3-30B-A3B", "Qwen/Qwen3-32B": "Qwen3-32B",
+		"Qwen/Qwen3-30B-A3B-Instruct-2507": "Qwen3-30B-A3B", "Qwen/Qwen3-32B": "Qwen3-32B", "/data/model/Qwen3-32B/": "Qwen3-32B",
+		"/hub/models--meta-llama--Llama-3.1-8B/snapshots/0e9e39f2": "Llama-3.1-8B",
 	} {
 		if m, err := modelOf(name); err != nil || m.Name != want {
 			t.Errorf("%s is %s, %v, want %s", name, m.Name, err, want)
 		}
 	}
-	if _, err := modelOf("somebody/else"); err == nil {
-		t.Error("no error for a model that nobody knows")
+	// What is merely called alike is something else.
+	for _, name := range []string{"", "NVIDIA L40", "NVIDIA RTX A6000", "NVIDIA H100 NVL", "NVIDIA GeForce RTX 4090 D", "A100-PCIE-40GB", "llama40b", "b60"} {
+		if g, err := gpuOf(name); err == nil {
+			t.Errorf("%q is %s, want an error", name, g.Name)
+		}
+	}
+	for _, name := range []string{"", "somebody/else", "deepseek-ai/DeepSeek-V3.2-Exp-16L64E", "Llama-3.1-80B"} {
+		if m, err := modelOf(name); err == nil {
+			t.Errorf("%q is %s, want an error", name, m.Name)
+		}
+	}
+}
+
+// A folder with a config.json names a model as its file does.
+func TestModelFolder(t *testing.T) {
+	config := filepath.Join(filepath.Dir(shared(t)), "models", "Qwen3-8B_config.json")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "Somebody-8B")
+	write(t, filepath.Join(dir, "config.json"), string(text))
+	if m, err := modelOf(dir); err != nil || m.Name != "Somebody-8B" || m.Layers != 36 {
+		t.Errorf("%+v, %v", m, err)
 	}
 }
 
@@ -94,6 +145,11 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 	write(t, path, "m,n\n1,2\n3,four\n")
 	want := path + `:3: n is "four", not a number`
 	if err := readCSV(path, []string{"m", "n"}, func(r *row) { r.number("n") }); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	write(t, path, "m\nNaN\n")
+	want = path + `:2: m is "NaN", not a number`
+	if err := readCSV(path, nil, func(r *row) { r.number("m") }); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	want = path + `: no column "k"`
@@ -268,7 +324,7 @@ func engine(t *testing.T, settings string) *replay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &replay{rec: rec, device: fixed(1), scale: 1, blocks: 100, async: asynchronous(rec.meta)}
+	return &replay{rec: rec, device: fixed(1), scale: 1, blocks: 100}
 }
 
 const settings = `{"model":"m","engine_kwargs":{"max_num_seqs":4,"max_num_batched_tokens":64%s}}`
@@ -346,7 +402,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("no %s", c.metric)
 		}
 	}
-	series := h.seriesOf(100, 1)
+	series := h.seriesOf(r.rec.series, 100, 1)
 	if len(series) != 4 || series[1].Running != 2 || series[0].OutputRate != 1 {
 		t.Errorf("series %+v", series)
 	}
@@ -382,8 +438,8 @@ func TestFitHost(t *testing.T) {
 func TestRecordingRefuses(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "meta.json"), fmt.Sprintf(settings, ""))
-	write(t, filepath.Join(dir, "requests.jsonl"), `{"request_id":"a","input_toks":3,"output_toks":1,"queued_ts":5,"scheduled_ts":4,"first_token_ts":6,"last_token_ts":6}`)
-	want := filepath.Join(dir, "requests.jsonl") + ":1: request a has 3 prompt and 1 output tokens, times 5, 4, 6, 6"
+	write(t, filepath.Join(dir, "requests.jsonl"), `{"request_id":"a","input_toks":3,"output_toks":1,"arrival_time":1,"queued_ts":5,"scheduled_ts":4,"first_token_ts":6,"last_token_ts":6}`)
+	want := filepath.Join(dir, "requests.jsonl") + `:1: request "a": scheduled_ts is 4, before what came first, 5`
 	if _, err := readRecording(dir); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -424,7 +480,7 @@ func TestReportPrints(t *testing.T) {
 	if err := printText(&out, r); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"10.0 %", "missed", "floor 2e-06 ± 1e-07 s! (25.0 %)"} {
+	for _, want := range []string{"  10.0  ", "missed", "floor 2e-06 ± 1e-07 s! (25.0 %)"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -442,7 +498,7 @@ func TestPlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := report{Kernels: []*fitted{{GPU: "G", Operator: "op", points: []point{{1e-3, 2e-3}, {2e-3, 2e-3}}}},
-		Runs: []*runReport{{Run: "two requests", rec: r.rec, Sampled: h.seriesOf(100, 1)}}}
+		Runs: []*runReport{{Run: "two requests", Recorded: r.rec.series, Series: h.seriesOf(r.rec.series, 100, 1)}}}
 	if err := plotAll(dir, all); err != nil {
 		t.Fatal(err)
 	}

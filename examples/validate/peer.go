@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
@@ -15,11 +16,11 @@ type peerRow struct {
 	Metric string  `json:"metric"` // "TTFT Mean"
 	Real   float64 `json:"real"`   // ms
 	Peer   float64 `json:"peer"`   // ms
-	Error  float64 `json:"error"`  // peer/real - 1
+	Error  float64 `json:"error"`  // peer/real - 1, as the file says
 }
 
-// readPeer reads a table of names and figures. A folder without one has no
-// rows.
+// readPeer reads a table of names, two figures in ms and their difference in per
+// cent. A folder without one has no rows.
 func readPeer(path string) ([]peerRow, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,10 +40,17 @@ func readPeer(path string) ([]peerRow, error) {
 		n := len(fields)
 		real, err1 := strconv.ParseFloat(fields[n-3], 64)
 		peer, err2 := strconv.ParseFloat(fields[n-2], 64)
-		if err1 != nil || err2 != nil || real == 0 {
+		off, err3 := strconv.ParseFloat(strings.TrimSuffix(fields[n-1], "%"), 64)
+		if err1 != nil || err2 != nil || err3 != nil {
 			continue // a heading
 		}
-		rows = append(rows, peerRow{strings.Join(fields[:n-3], " "), real, peer, peer/real - 1})
+		rows = append(rows, peerRow{strings.Join(fields[:n-3], " "), real, peer, off / 100})
 	}
-	return rows, lines.Err()
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("%s: no line of a name, two figures and their difference", path)
+	}
+	return rows, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -22,22 +23,73 @@ func plain(name string) string {
 	}, name)
 }
 
-// aliases are names of measured devices that do not contain the catalogue's.
-var aliases = map[string]string{
-	"a100": "A100-80", "a100sxm": "A100-80", "a10080gb": "A100-80",
-	"h100": "H100", "h100sxm": "H100", "h10080gb": "H100",
+// mentions reports whether a name has another one in it, whatever stands between
+// letters and digits: "rtxpro6000_llama" names RTX-PRO-6000. What goes on with
+// letters or digits is another name: L40 is no L4, and V3.2 no V3.
+func mentions(name, part string) bool {
+	text, edge := plain(name), edges(name)
+	part = plain(part)
+	for i := 0; i+len(part) <= len(text); i++ {
+		if part != "" && strings.HasPrefix(text[i:], part) && edge[i] && edge[i+len(part)] {
+			return true
+		}
+	}
+	return false
 }
 
+// edges tells of each byte of plain(name), and of the end, whether a name may
+// begin or end before it: between letters and digits, and at a separator. A
+// point between digits is none.
+func edges(name string) []bool {
+	const point = '.'
+	kind := func(c byte) byte {
+		switch {
+		case c >= '0' && c <= '9':
+			return '0'
+		case plain(string(rune(c))) != "":
+			return 'a'
+		}
+		return c
+	}
+	var list []bool
+	before := byte(0)
+	for i := range len(name) {
+		k := kind(name[i])
+		switch {
+		case k == '0' || k == 'a':
+			list = append(list, before != k)
+			before = k
+		case k != point || before != '0':
+			before = 0
+		}
+	}
+	return append(list, true)
+}
+
+// absentGPUs are named like a GPU of the catalogue and differ from it.
+var absentGPUs = []string{"A100-PCIe-40", "A100-40-PCIe", "H100-NVL", "RTX-4090-D", "Max-Q", "Laptop"}
+
 // gpuOf returns the GPU of the catalogue that a file, a folder or an engine
-// names: the longest name that is part of it.
+// names: the longest name that is part of it. An A100 has 80 GB and is an SXM
+// module if nothing else is said.
 func gpuOf(name string) (costmodel.GPU, error) {
-	key := plain(name)
-	if known, ok := aliases[key]; ok {
-		return costmodel.LookupGPU(known)
+	for _, other := range absentGPUs {
+		if mentions(name, other) {
+			return costmodel.GPU{}, fmt.Errorf("%q is a %s, which the catalogue does not have; -gpu takes another", name, other)
+		}
+	}
+	if mentions(name, "A100") {
+		switch {
+		case mentions(name, "PCIe"):
+			return costmodel.LookupGPU("A100-80-PCIe")
+		case mentions(name, "40GB") || mentions(name, "A100-40"):
+			return costmodel.LookupGPU("A100-40")
+		}
+		return costmodel.LookupGPU("A100-80")
 	}
 	var best costmodel.GPU
 	for _, g := range costmodel.GPUs() {
-		if p := plain(g.Name); strings.Contains(key, p) && len(p) > len(plain(best.Name)) {
+		if mentions(name, g.Name) && len(plain(g.Name)) > len(plain(best.Name)) {
 			best = g
 		}
 	}
@@ -47,23 +99,39 @@ func gpuOf(name string) (costmodel.GPU, error) {
 	return best, nil
 }
 
-// modelOf returns the model of a config.json, or the one of the catalogue that
-// a path on Hugging Face names.
+// modelOf returns the model of a config.json, or of a folder that has one, or
+// the one of the catalogue that a path names: a folder, a repository or one in
+// Hugging Face's cache.
 func modelOf(name string) (costmodel.Model, error) {
 	if strings.HasSuffix(name, ".json") {
 		return costmodel.LoadModel(name)
 	}
-	key := plain(strings.TrimPrefix(filepath.Base(name), "Meta-"))
+	if config := filepath.Join(name, "config.json"); exists(config) {
+		return costmodel.LoadModel(config)
+	}
 	var best costmodel.Model
-	for _, m := range costmodel.Models() {
-		if p := plain(m.Name); strings.HasPrefix(key, p) && len(p) > len(plain(best.Name)) {
-			best = m
+	parts := strings.Split(filepath.ToSlash(name), "/")
+	for i := len(parts) - 1; i >= 0 && best.Name == ""; i-- {
+		part := parts[i]
+		if at := strings.LastIndex(part, "--"); at >= 0 {
+			part = part[at+2:]
+		}
+		part = strings.TrimPrefix(part, "Meta-")
+		for _, m := range costmodel.Models() {
+			if mentions(part, m.Name) && strings.HasPrefix(plain(part), plain(m.Name)) && len(m.Name) > len(best.Name) {
+				best = m
+			}
 		}
 	}
 	if best.Name == "" {
 		return best, fmt.Errorf("no model of the catalogue is named in %q; give its config.json", name)
 	}
 	return best, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // held reports whether a group of samples belongs to the half that no fit

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"image/color"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -18,7 +20,7 @@ var (
 )
 
 // plotAll writes a scatter of predicted against measured for everything fitted
-// and three series for every run.
+// and four series for every run.
 func plotAll(dir string, r report) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -73,6 +75,8 @@ func plotScatter(dir, name string, points []point) error {
 	}
 	identity.Color = grey
 	p.Add(plotter.NewGrid(), dots, identity)
+	p.Legend.Left, p.Legend.Top = true, true
+	p.Legend.Add("predicted = measured", identity)
 	return p.Save(14*vg.Centimeter, 14*vg.Centimeter, file(dir, name))
 }
 
@@ -80,31 +84,30 @@ func plotScatter(dir, name string, points []point) error {
 func plotRun(dir string, r *runReport) error {
 	for _, s := range []struct {
 		name, label string
-		real        func(second) float64
-		simulated   func(sampled) float64
+		of          func(second) float64
 	}{
-		{"running", "sequences running", func(s second) float64 { return s.Running }, func(s sampled) float64 { return s.Running }},
-		{"waiting", "requests waiting", func(s second) float64 { return s.Waiting }, func(s sampled) float64 { return s.Waiting }},
-		{"KV", "KV blocks in use, %", func(s second) float64 { return s.KVPercent }, func(s sampled) float64 { return s.KV }},
-		{"output", "output tokens per second", func(s second) float64 { return s.OutputRate }, func(s sampled) float64 { return s.OutputRate }},
+		{"running", "sequences running", func(s second) float64 { return s.Running }},
+		{"waiting", "requests waiting", func(s second) float64 { return s.Waiting }},
+		{"KV", "KV blocks in use, %", func(s second) float64 { return s.KV }},
+		{"output", "output tokens per second", func(s second) float64 { return s.OutputRate }},
 	} {
 		p := plot.New()
-		p.Title.Text = r.Run
-		p.X.Label.Text, p.Y.Label.Text = "s", s.label
+		p.Title.Text = fmt.Sprintf("%s: %s on %s", r.Run, r.Model, r.GPU)
+		p.X.Label.Text, p.Y.Label.Text = "seconds from the first arrival", s.label
 		p.Legend.Top = true
-		var real, simulated plotter.XYs
-		for _, x := range r.rec.series {
-			real = append(real, plotter.XY{X: x.T, Y: s.real(x)})
-		}
-		for _, x := range r.Sampled {
-			simulated = append(simulated, plotter.XY{X: x.T, Y: s.simulated(x)})
-		}
 		for _, l := range []struct {
-			name  string
-			xy    plotter.XYs
-			color color.Color
-		}{{"recorded", real, grey}, {"simulated", simulated, red}} {
-			line, err := plotter.NewLine(l.xy)
+			name   string
+			series []second
+			color  color.Color
+		}{{"recorded", r.Recorded, grey}, {"simulated", r.Series, red}} {
+			if len(l.series) == 0 || s.name == "KV" && !slices.ContainsFunc(l.series, func(x second) bool { return x.KV > 0 }) {
+				continue // not recorded
+			}
+			xy := make(plotter.XYs, len(l.series))
+			for i, x := range l.series {
+				xy[i] = plotter.XY{X: x.T, Y: s.of(x)}
+			}
+			line, err := plotter.NewLine(xy)
 			if err != nil {
 				return err
 			}
@@ -113,6 +116,7 @@ func plotRun(dir string, r *runReport) error {
 			p.Legend.Add(l.name, line)
 		}
 		p.Add(plotter.NewGrid())
+		p.Y.Min, p.Y.Max = 0, 1.2*max(p.Y.Max, 1) // room for the legend
 		if err := p.Save(20*vg.Centimeter, 10*vg.Centimeter, file(dir, "run "+r.Run+" "+s.name)); err != nil {
 			return err
 		}

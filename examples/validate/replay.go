@@ -1,15 +1,10 @@
 package main
 
 import (
-	"encoding/csv"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"servesim/costmodel"
 	"servesim/scheduler"
@@ -41,11 +36,9 @@ type replay struct {
 	host   host
 	scale  float64 // of the device's time; 1 is the model
 	blocks int     // of KV, on each rank
-	// async means that a step is planned while the one before is on the
-	// device: a request that arrives meanwhile waits for one more step.
-	async bool
-	// prefixes means that the prefix cache is on.
-	prefixes bool
+	// shared has for each request the earlier one whose whole prompt it begins
+	// with, -1 for none; nil means that none does.
+	shared []int
 }
 
 // lived is what happened to a request, in seconds from the first arrival.
@@ -61,6 +54,7 @@ type history struct {
 	steps       []step
 	preemptions int
 	makespan    float64
+	refused     error // of a request that the simulated engine did not serve as the real one did
 }
 
 // step is one step of all ranks.
@@ -75,14 +69,11 @@ type step struct {
 	tokens     int
 }
 
-// blockTokens is the size of vLLM's KV blocks.
-const blockTokens = 16
-
 // run simulates. The clock is the engine's: one plan and one step of all ranks
 // after the other.
 func (r *replay) run() (*history, error) {
 	h := &history{requests: make([]lived, len(r.rec.requests))}
-	ranks := max(1, r.rec.meta.Engine.DataParallel)
+	ranks := r.rec.settings.ranks
 	steppers := make([]*sim.Stepper, ranks)
 	step := 0
 	for i := range steppers {
@@ -91,14 +82,15 @@ func (r *replay) run() (*history, error) {
 			return nil, err
 		}
 	}
-	requests, err := r.requests()
-	if err != nil {
-		return nil, err
-	}
+	requests := r.requests()
+	var err error
 	now, seen, next := 0.0, 0.0, 0
 	batches := make([]sim.Batch, ranks)
 	for ; ; step++ {
 		if idle(steppers) {
+			if h.refused != nil {
+				return nil, h.refused
+			}
 			if next == len(requests) {
 				h.makespan = now
 				return h, nil
@@ -117,7 +109,9 @@ func (r *replay) run() (*history, error) {
 			return nil, err
 		}
 		seen = now
-		if r.async {
+		// With async scheduling a step is planned while the one before is on
+		// the device: a request that arrives meanwhile waits for one more.
+		if r.rec.settings.async {
 			seen = h.steps[len(h.steps)-1].start
 		}
 	}
@@ -191,7 +185,7 @@ func leastLoaded(steppers []*sim.Stepper, turn int) int {
 
 // config is one rank under the settings of the recorded engine.
 func (r *replay) config(rank int, h *history, step *int) sim.Config {
-	e := r.rec.meta.Engine
+	e := r.rec.settings
 	watch := sim.ObserverFunc(func(e sim.Event) {
 		l := (*lived)(nil)
 		if e.ID >= 0 && e.ID < len(h.requests) {
@@ -202,15 +196,21 @@ func (r *replay) config(rank int, h *history, step *int) sim.Config {
 			l.first, l.from = e.Time.Seconds(), *step+1
 		case sim.Finish:
 			l.last, l.to = e.Time.Seconds(), *step
+			if m := r.rec.requests[e.ID]; e.Output != m.Output {
+				h.refused = fmt.Errorf("request %s: ended after %d of its %d tokens", m.ID, e.Output, m.Output)
+			}
 		case sim.Preempt:
 			h.preemptions++
+		case sim.Reject:
+			h.refused = fmt.Errorf("request %s: %s", r.rec.requests[e.ID].ID, e.Reason)
 		}
 	})
 	return sim.Config{
 		Replicas: []sim.Replica{{
-			Scheduler: scheduler.VLLM1{}, CostModel: costmodel.Linear{Fixed: 1}, // the loop knows the time
-			KVBlocks: r.blocks, ReservedBlocks: 1, BlockTokens: blockTokens, PrefixCache: r.prefixes,
-			MaxSeqs: e.MaxSeqs, MaxBatchTokens: e.MaxBatchTokens, MaxModelLen: e.MaxModelLen,
+			Scheduler: scheduler.VLLM1{Threshold: e.threshold, Watermark: e.watermark, WholePrompts: e.wholePrompts},
+			CostModel: costmodel.Linear{Fixed: 1}, // the loop knows the time
+			KVBlocks:  r.blocks, ReservedBlocks: 1, BlockTokens: e.blockSize, PrefixCache: e.prefixes,
+			MaxSeqs: e.seqs, MaxBatchTokens: e.batchTokens, MaxModelLen: e.maxModelLen,
 		}},
 		Observers: []sim.Observer{watch},
 	}
@@ -221,68 +221,73 @@ func (r *replay) arrival(i int) float64 {
 	return r.rec.requests[i].Arrival - r.rec.requests[0].Arrival
 }
 
-// requests are those of the recording. With prefixes each has blocks of its
-// own, which it finds again after a preemption, behind those that it shares
+// requests are those of the recording. With a prefix cache each has blocks of
+// its own, which it finds again after a preemption, behind those that it shares
 // with an earlier one.
-func (r *replay) requests() ([]sim.Request, error) {
-	shared, err := r.sharedPrompts()
-	if err != nil {
-		return nil, err
-	}
+func (r *replay) requests() []sim.Request {
+	size := r.rec.settings.blockSize
 	list := make([]sim.Request, len(r.rec.requests))
 	for i, m := range r.rec.requests {
 		list[i] = sim.Request{ID: i, Arrival: at(r.arrival(i)), Prompt: m.Prompt, Output: m.Output, MaxOutput: m.Output}
-		if !r.prefixes {
+		if !r.rec.settings.prefixes {
 			continue
 		}
-		ids := make([]uint64, (m.Prompt+m.Output)/blockTokens)
+		ids := make([]uint64, (m.Prompt+m.Output)/size)
 		for b := range ids {
 			ids[b] = uint64(i)<<32 | uint64(b)
-			if j := shared[i]; j >= 0 && b < r.rec.requests[j].Prompt/blockTokens {
+			if r.shared == nil || r.shared[i] < 0 {
+				continue
+			}
+			if j := r.shared[i]; b < r.rec.requests[j].Prompt/size {
 				ids[b] = uint64(j)<<32 | uint64(b)
 			}
 		}
-		list[i].Prefix, list[i].PrefixBlock = kv.HashIDs(nil, ids, r.rec.name), blockTokens
+		list[i].Prefix, list[i].PrefixBlock = kv.HashIDs(nil, ids, r.rec.name), size
 	}
-	return list, nil
+	return list
 }
 
 // sharedPrompts returns for each request the earlier one whose whole prompt it
-// begins with, -1 for none: the second turn of a conversation. The workload file
-// beside the run says how many tokens a request shares; that they are the full
-// blocks of an earlier prompt is inferred, and of several such prompts the latest
-// is taken. A run whose tokens were counted by another tokenizer is matched
-// line by line. Without a file nothing is shared.
-func (r *replay) sharedPrompts() ([]int, error) {
-	n := len(r.rec.requests)
-	none := slices.Repeat([]int{-1}, n)
-	paths, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Clean(r.rec.dir)), "*.csv"))
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range paths {
-		prompts, shared, err := readShared(path)
+// begins with, -1 for none: the second turn of a conversation. A workload file
+// in one of the folders says how many tokens a request shares; that they are
+// the full blocks, of 16 tokens, of an earlier prompt is inferred, and of several
+// such prompts the latest is taken. A run whose tokens were counted by another
+// tokenizer is matched line by line. Without a file nothing is shared.
+func (r *recording) sharedPrompts(folders ...string) (list []int, from string, err error) {
+	const block = 16
+	for _, folder := range folders {
+		paths, err := filepath.Glob(filepath.Join(folder, "*.csv"))
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		if len(prompts) != n || !r.alike(prompts) {
-			continue
-		}
-		for i, tokens := range shared {
-			for j := i - 1; j >= 0 && tokens > 0 && none[i] < 0; j-- {
-				if prompts[j]/blockTokens*blockTokens == tokens {
-					none[i] = j
+		for _, path := range paths {
+			prompts, shared, err := readShared(path)
+			if err != nil {
+				return nil, "", err
+			}
+			if !r.alike(prompts) {
+				continue
+			}
+			list := slices.Repeat([]int{-1}, len(prompts))
+			for i, tokens := range shared {
+				for j := i - 1; j >= 0 && tokens > 0 && list[i] < 0; j-- {
+					if prompts[j]/block*block == tokens {
+						list[i] = j
+					}
 				}
 			}
+			return list, filepath.Base(path), nil
 		}
-		return none, nil
 	}
-	return none, nil
+	return nil, "", nil
 }
 
 // alike reports whether the prompts are those of the run, up to the tokenizer.
-func (r *replay) alike(prompts []int) bool {
-	for i, m := range r.rec.requests {
+func (r *recording) alike(prompts []int) bool {
+	if len(prompts) != len(r.requests) {
+		return false
+	}
+	for i, m := range r.requests {
 		if ratio := float64(m.Prompt) / float64(prompts[i]); ratio < 0.7 || ratio > 1.4 {
 			return false
 		}
@@ -290,38 +295,13 @@ func (r *replay) alike(prompts []int) bool {
 	return true
 }
 
+// readShared reads a workload file; another CSV file has no prompts.
 func readShared(path string) (prompts, shared []int, err error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	prompt, share := -1, -1
-	for i, name := range rows[0] {
-		switch name {
-		case "input_toks":
-			prompt = i
-		case "prefix_shared_with_earlier_toks":
-			share = i
+	const prompt, share = "input_toks", "prefix_shared_with_earlier_toks"
+	err = readCSV(path, nil, func(line *row) {
+		if line.has(prompt) && line.has(share) {
+			prompts, shared = append(prompts, line.count(prompt)), append(shared, line.count(share))
 		}
-	}
-	if prompt < 0 || share < 0 {
-		return nil, nil, nil
-	}
-	for i, row := range rows[1:] {
-		p, err1 := strconv.Atoi(row[prompt])
-		s, err2 := strconv.Atoi(row[share])
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, nil, fmt.Errorf("%s:%d: %w", path, i+2, err)
-		}
-		prompts, shared = append(prompts, p), append(shared, s)
-	}
-	return prompts, shared, nil
+	})
+	return prompts, shared, err
 }

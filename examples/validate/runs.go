@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -22,19 +23,27 @@ type runReport struct {
 	TP     int    `json:"tensor_parallel"`
 	Ranks  int    `json:"data_parallel"`
 
-	Blocks     int    `json:"kv_blocks"`
-	BlocksFrom string `json:"kv_blocks_from"` // "recorded" or the capacity helper
+	Blocks      int    `json:"kv_blocks"`
+	BlockTokens int    `json:"kv_block_tokens"`
+	BlocksFrom  string `json:"kv_blocks_from"` // "recorded" or the capacity helper
+
+	// Shared counts the prompts that begin with an earlier one, by the file
+	// SharedFrom.
+	Shared     int    `json:"prompts_shared"`
+	SharedFrom string `json:"prompts_shared_from,omitempty"`
 
 	// Host is fitted on the other runs, HostFrom, and Residual on this one:
-	// what a step takes beyond its kernels here.
+	// what a step takes beyond its kernels here. There is none if hardly any
+	// answer has two tokens.
 	Host     host   `json:"host"`
 	HostFrom string `json:"host_from"`
 	// LeftOut are other runs that the data does not suffice for, and why.
 	LeftOut  []string           `json:"host_left_out,omitempty"`
 	HostFit  costmodel.Accuracy `json:"host_fit"`
-	Residual host               `json:"residual_per_step"`
+	Residual *host              `json:"residual_per_step,omitempty"`
 
 	Steps       int      `json:"steps"`
+	Sequences   float64  `json:"sequences_per_step"`
 	Preemptions int      `json:"preemptions"`
 	Figures     []figure `json:"figures"`
 	Bare        []figure `json:"figures_without_host"`
@@ -45,12 +54,11 @@ type runReport struct {
 	// is one per cent slower.
 	Amplification float64      `json:"ttft_amplification"`
 	Checks        []check      `json:"checks"`
-	Series        seriesErrors `json:"series_mean_errors"`
-	Sampled       []sampled    `json:"series"`
+	SeriesErrors  seriesErrors `json:"series_mean_errors"`
+	Series        []second     `json:"series"`
+	Recorded      []second     `json:"series_recorded,omitempty"`
 	// Estimate is of energy and price, from the catalogue.
 	Estimate string `json:"energy_and_price_estimate,omitempty"`
-
-	rec *recording
 }
 
 // check is a target and whether it is met.
@@ -68,25 +76,28 @@ type options struct {
 	json, worth                 bool
 }
 
-// reportRuns replays dir, or every run of the data. A host term is fitted on
-// the other folders beside a run.
-func reportRuns(o options) ([]*runReport, error) {
+// reportRuns replays one run, or every run of the data; of these it leaves out,
+// with the reason, those that the data does not suffice for. A host term is
+// fitted on the other folders beside a run.
+func reportRuns(o options) (list []*runReport, leftOut []string, err error) {
 	known := map[string]*replay{}
-	var dirs []string
 	if o.run != "" {
-		dirs = []string{filepath.Clean(o.run)}
-	} else {
-		dirs = runFolders(filepath.Join(o.data, "runs"))
-	}
-	var list []*runReport
-	for _, dir := range dirs {
+		dir := filepath.Clean(o.run)
 		r, err := reportRun(o, dir, known)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", dir, err)
+			return nil, nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		return []*runReport{r}, nil, nil
+	}
+	for _, dir := range runFolders(filepath.Join(o.data, "runs")) {
+		r, err := reportRun(o, dir, known)
+		if err != nil {
+			leftOut = append(leftOut, fmt.Sprintf("%s: %v", filepath.Base(dir), err))
+			continue
 		}
 		list = append(list, r)
 	}
-	return list, nil
+	return list, leftOut, nil
 }
 
 // runFolders returns the folders in dir that hold a run.
@@ -130,7 +141,8 @@ func reportRun(o options, dir string, known map[string]*replay) (*runReport, err
 		}
 		others = append(others, known[f])
 	}
-	if len(others) > 0 {
+	others = slices.DeleteFunc(others, func(r *replay) bool { return r.rec.sameAs(this.rec) })
+	if answers(others...) >= fewAnswers {
 		h, c, err := fitHost(others)
 		if err != nil {
 			return nil, err
@@ -139,10 +151,30 @@ func reportRun(o options, dir string, known map[string]*replay) (*runReport, err
 	} else {
 		report.HostFrom = "no other run: none"
 	}
-	if report.Residual, _, err = fitHost([]*replay{this}); err != nil {
-		return nil, err
+	if answers(this) >= fewAnswers {
+		h, _, err := fitHost([]*replay{this})
+		if err != nil {
+			return nil, err
+		}
+		report.Residual = &h
 	}
 	return report, report.simulate(this)
+}
+
+// fewAnswers are too few to fit a host's two coefficients to.
+const fewAnswers = 3
+
+// answers counts those of two tokens and more.
+func answers(runs ...*replay) int {
+	n := 0
+	for _, r := range runs {
+		for _, m := range r.rec.requests {
+			if m.Output > 1 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // simulate fills in what needs runs: with the host term, without it, and one
@@ -171,8 +203,11 @@ func (r *runReport) simulate(this *replay) error {
 	r.Pace, r.BarePace = rec.makespan()/h.makespan, rec.makespan()/bare.makespan
 	ttft, slow := stat.Mean(h.latencies(rec).ttft, nil), stat.Mean(s.latencies(rec).ttft, nil)
 	r.Amplification = 100 * (slow/ttft - 1)
-	r.Sampled = h.seriesOf(this.blocks, r.Ranks)
-	r.Series = rec.seriesErrors(r.Sampled)
+	r.Recorded, r.Series = rec.series, h.seriesOf(rec.series, this.blocks, r.Ranks)
+	r.SeriesErrors = rec.seriesErrors(r.Series)
+	for _, s := range h.steps {
+		r.Sequences += float64(s.sequences) / float64(len(h.steps))
+	}
 	r.judge()
 	return nil
 }
@@ -201,24 +236,21 @@ func prepare(o options, dir string) (*replay, *runReport, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	tp := max(1, rec.meta.Engine.TensorParallel)
-	if o.tp > 0 {
-		tp = o.tp
-	}
-	ranks := max(1, rec.meta.Engine.DataParallel)
-	gpuName := rec.meta.Hardware.Device + " " + rec.name
-	if o.gpu != "" {
-		gpuName = o.gpu
-	}
+	rec.settings.tp = cmp.Or(o.tp, rec.settings.tp)
+	e := rec.settings
+	gpuName := cmp.Or(o.gpu, rec.meta.Hardware.Device, rec.name)
 	modelName := rec.meta.Model
-	m, err := modelFor(o, modelName)
+	m, err := modelOf(cmp.Or(o.model, modelName))
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := replayable(m, cmp.Or(o.model, modelName), e.tp); err != nil {
+		return nil, nil, err
+	}
 	g, gpuErr := gpuOf(gpuName)
-	r := &replay{rec: rec, scale: 1, async: asynchronous(rec.meta), prefixes: caching(rec.meta)}
-	report := &runReport{Run: rec.name, Model: m.Name, GPU: g.Name, TP: tp, Ranks: ranks, rec: rec}
-	s, err := newStack(o.data, g, gpuName, m, modelName, tp, ranks)
+	r := &replay{rec: rec, scale: 1}
+	report := &runReport{Run: rec.name, Model: m.Name, GPU: cmp.Or(g.Name, gpuName), TP: e.tp, Ranks: e.ranks, BlockTokens: e.blockSize}
+	s, err := newStack(o.data, g, gpuName, m, modelName, e.tp, e.ranks)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -228,83 +260,84 @@ func prepare(o options, dir string) (*replay, *runReport, error) {
 	case gpuErr != nil:
 		return nil, nil, gpuErr
 	default:
-		k, err := newKernelStack(o.data, layout(rec, m, g, tp, ranks))
+		k, err := newKernelStack(o.data, e.layout(m, g))
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("no layers/ of %s on %s with TP %d; from kernels: %w", m.Name, g.Name, e.tp, err)
 		}
 		r.device, report.Device = k, k.source
 	}
-	if r.blocks, report.BlocksFrom, err = kvBlocks(rec, m, g, gpuErr, tp, ranks); err != nil {
+	if r.blocks, report.BlocksFrom, err = kvBlocks(rec, m, g, gpuErr); err != nil {
 		return nil, nil, err
 	}
 	report.Blocks = r.blocks
+	if e.prefixes {
+		r.shared, report.SharedFrom, err = rec.sharedPrompts(filepath.Dir(filepath.Clean(dir)), filepath.Join(o.data, "runs"))
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, earlier := range r.shared {
+			if earlier >= 0 {
+				report.Shared++
+			}
+		}
+	}
 	if gpuErr == nil {
-		report.Estimate = g.EstimateRun(tp*ranks, time.Duration(rec.makespan()*float64(time.Second))).String()
+		report.Estimate = g.EstimateRun(e.tp*e.ranks, time.Duration(rec.makespan()*float64(time.Second))).String()
 	}
 	return r, report, nil
 }
 
-// modelFor takes the model from the command line, or from what the run says.
-func modelFor(o options, name string) (costmodel.Model, error) {
-	if o.model != "" {
-		return modelOf(o.model)
+// replayable refuses a model whose kernels are in another format than the
+// measured ones, or that so many GPUs cannot share.
+func replayable(m costmodel.Model, name string, tp int) error {
+	if m.Heads%tp != 0 {
+		return fmt.Errorf("%d GPUs do not divide the %d heads of %s", tp, m.Heads, m.Name)
 	}
-	return modelOf(name)
-}
-
-// asynchronous and caching read settings that recordings do not always have;
-// both are on by default in the recorded versions.
-func asynchronous(m meta) bool {
-	switch {
-	case m.Scheduler.Async != nil:
-		return *m.Scheduler.Async
-	case m.Engine.AsyncSchedule != nil:
-		return *m.Engine.AsyncSchedule
+	format := ""
+	for _, p := range []costmodel.Precision{m.Precision, m.MoE.Precision} {
+		if p.Compute != costmodel.BF16 || p.Weights.BytesPerValue() != 2 {
+			format = "by its configuration"
+		}
 	}
-	return true
-}
-
-func caching(m meta) bool {
-	switch {
-	case m.KV.PrefixCaching != nil:
-		return *m.KV.PrefixCaching
-	case m.Engine.PrefixCaching != nil:
-		return *m.Engine.PrefixCaching
+	for _, f := range []string{"FP8", "NVFP4", "FP4", "MXFP4", "INT8", "INT4", "AWQ", "GPTQ", "W4A16", "W8A8"} {
+		if mentions(filepath.Base(name), f) {
+			format = f
+		}
 	}
-	return true
+	if format != "" {
+		return fmt.Errorf("%s has quantised weights, %s: only BF16 is replayed", name, format)
+	}
+	return nil
 }
 
 // kvBlocks returns the recorded number of blocks, or what the capacity helper
 // makes of the settings.
-func kvBlocks(rec *recording, m costmodel.Model, g costmodel.GPU, gpuErr error, tp, ranks int) (blocks int, from string, err error) {
-	if n := rec.meta.KV.Blocks; n > 0 {
-		if size := rec.meta.KV.BlockSize; size != blockTokens {
-			return 0, "", fmt.Errorf("meta.json: block_size is %d, only %d is simulated", size, blockTokens)
-		}
-		return n, "recorded", nil
+func kvBlocks(rec *recording, m costmodel.Model, g costmodel.GPU, gpuErr error) (blocks int, from string, err error) {
+	e := rec.settings
+	if e.blocks > 0 {
+		return e.blocks, "recorded", nil
 	}
 	from = "capacity helper"
-	if memory := rec.meta.Hardware.Memory; memory > 0 {
+	if e.memory > 0 {
 		if gpuErr != nil { // the helper needs nothing else of a GPU
 			g = costmodel.GPU{Name: rec.meta.Hardware.Device, Rate: 1, Bandwidth: 1, Link: 1}
 		}
-		g.Memory, from = memory, "capacity helper, recorded memory"
+		g.Memory, from = e.memory, "capacity helper, recorded memory"
 	} else if gpuErr != nil {
 		return 0, "", gpuErr
 	}
-	c, err := layout(rec, m, g, tp, ranks).KVCapacity(costmodel.KVBudget{Utilisation: rec.meta.KV.Utilisation, BlockTokens: blockTokens,
-		BatchTokens: rec.meta.Engine.MaxBatchTokens, Sequences: rec.meta.Engine.MaxSeqs})
+	c, err := e.layout(m, g).KVCapacity(costmodel.KVBudget{Utilisation: e.utilisation, BlockTokens: e.blockSize, BatchTokens: e.batchTokens, Sequences: e.seqs})
 	return c.Blocks, from, err
 }
 
 // layout is a run's set-up without efficiencies. Ranks share experts, if there
 // are any.
-func layout(rec *recording, m costmodel.Model, g costmodel.GPU, tp, ranks int) costmodel.Setup {
-	s := costmodel.Setup{Model: m, GPU: g, TensorParallel: tp}
+func (e engineSettings) layout(m costmodel.Model, g costmodel.GPU) costmodel.Setup {
+	s := costmodel.Setup{Model: m, GPU: g, TensorParallel: e.tp}
 	if m.MoE.Layers > 0 {
-		s.DataParallel = ranks
-		if rec.meta.Engine.ExpertParallel {
-			s.ExpertParallel = ranks * tp
+		s.DataParallel = e.ranks
+		if e.experts {
+			s.ExpertParallel = e.ranks * e.tp
 		}
 	}
 	return s

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -20,7 +19,7 @@ func printText(out io.Writer, r report) error {
 		fmt.Fprint(w, "\nLayers without attention, two models left out at a time (MAPE)\nGPU\tmodels\tall\t≤ 64 tokens\t≤ 512\tmore\tworst pair\ttarget\t\t\n")
 		for _, l := range r.Layers {
 			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", l.GPU, l.Models, percent(l.Held.MAPE), percent(l.Decode.MAPE), percent(l.Knee.MAPE),
-				percent(l.Prefill.MAPE), percent(l.Worst), percent(l.Target), verdict(l.Met))
+				percent(l.Prefill.MAPE), percent(l.Worst), percent(l.Target), verdict(l.Target, l.Met))
 		}
 	}
 	if len(r.Steps) > 0 {
@@ -37,6 +36,12 @@ func printText(out io.Writer, r report) error {
 			return err
 		}
 	}
+	for _, path := range r.Absent {
+		fmt.Fprintf(out, "not in the data: %s\n", path)
+	}
+	for _, why := range r.LeftOut {
+		fmt.Fprintf(out, "run left out: %s\n", why)
+	}
 	return nil
 }
 
@@ -46,7 +51,7 @@ func printSteps(w io.Writer, list []*stepReport) {
 	for _, s := range list {
 		p, d := s.Prompt, s.Decode
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%.1f\t%s\t%s\t%s\t%.1f\t%s\t%s\t\n", s.GPU, s.Model, s.TP, percent(p.Held.MAPE), percent(p.Alone.MAPE), 1e3*p.Floor,
-			percent(s.Long.Held.MAPE), percent(d.Held.MAPE), percent(d.Alone.MAPE), 1e3*d.Floor, percent(s.Target), verdict(s.Met))
+			percent(s.Long.Held.MAPE), percent(d.Held.MAPE), percent(d.Alone.MAPE), 1e3*d.Floor, percent(s.Target), verdict(s.Target, s.Met))
 	}
 	for _, s := range list {
 		for _, part := range []struct{ name, fell string }{{"prompts", s.Prompt.Fell}, {"contexts of decode steps", s.Decode.Fell}} {
@@ -58,14 +63,16 @@ func printSteps(w io.Writer, list []*stepReport) {
 }
 
 func printKernels(w io.Writer, list []*fitted) {
-	fmt.Fprint(w, "Kernels, on the geometries that the fit did not see (all-reduce: sizes)\nGPU\toperator\tn\tMAPE\tmedian\tbias\tcross-validated\troofline\tinterpolation\ttarget\t\t\n")
+	fmt.Fprint(w, "Kernels: errors in % on geometries that the fit did not see (all-reduce: sizes), predicted/measured - 1;\n"+
+		"CV is cross-validated on the fitted half, bound the roofline without efficiencies, table linear interpolation\n"+
+		"GPU\toperator\tn\tMAPE\tmedian\tbias\tCV\tbound\ttable\ttarget\t\t\n")
 	for _, f := range list {
 		target := "–"
 		if f.Target > 0 {
-			target = percent(f.Target)
+			target = bare(f.Target)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", f.GPU, f.Operator, f.Held.N, percent(f.Held.MAPE), percent(f.Held.Median),
-			signed(f.Held.Bias), percent(f.Cross.MAPE), percent(f.Roofline.MAPE), percent(f.Table.MAPE), target, verdict(f.Met))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", f.GPU, f.Operator, f.Held.N, bare(f.Held.MAPE), bare(f.Held.Median),
+			points(f.Held.Bias), bare(f.Cross.MAPE), bare(f.Roofline.MAPE), bare(f.Table.MAPE), target, verdict(f.Target, f.Met))
 	}
 	fmt.Fprint(w, "\nCoefficients ± standard error; ! at the end of its range; (MAPE without it)\n")
 	for _, f := range list {
@@ -88,12 +95,18 @@ func printKernels(w io.Writer, list []*fitted) {
 }
 
 func printLoops(w io.Writer, r report) {
-	fmt.Fprint(w, "\nTime per output token at a fixed number of clients\nmodel\tGPU\tengine\tformats\trows\tKV\tlengths\tall-reduce\tcatalogue\tbias\tkernels alone\tbias\treference\twith host, other half\thost ms + µs·n + ms a prompt step\ttarget\t\t\n")
+	fmt.Fprint(w, "\nTime per output token at a fixed number of clients: errors in %, simulated/measured - 1;\n"+
+		"with the host's term on the half of the rows that it is not fitted to, and of the catalogue as it is\n"+
+		"model\tGPU\tengine\tformats\trows\tcatalogue\tbias\tkernels alone\tbias\twith host\ttarget\t\t\n")
 	for _, l := range r.Loops {
 		target := "–"
 		if l.Target > 0 {
-			target = percent(l.Target)
+			target = bare(l.Target)
 		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", l.Model, l.GPU, l.Engine, l.Formats, l.Rows,
+			bare(l.Catalogue.MAPE), points(l.Catalogue.Bias), bare(l.Bare.MAPE), points(l.Bare.Bias), bare(l.Held.MAPE), target, verdict(l.Target, l.Met))
+	}
+	for _, l := range r.Loops {
 		lengths, reduce := "as named", "measured"
 		if l.Reading.Shortest < 1 {
 			lengths = fmt.Sprintf("%g–1", l.Reading.Shortest)
@@ -101,9 +114,11 @@ func printLoops(w io.Writer, r report) {
 		if l.Reading.Padded {
 			reduce = "padded"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f + %.0f + %.1f\t%s\t%s\t\n", l.Model, l.GPU, l.Engine, l.Formats, l.Rows,
-			l.Reading.Cache, lengths, reduce, percent(l.Catalogue.MAPE), signed(l.Catalogue.Bias), percent(l.Bare.MAPE), signed(l.Bare.Bias), cmp.Or(l.Spec, "–"), percent(l.Held.MAPE),
-			1e3*l.Host.Step, 1e6*l.Host.Sequence, 1e3*l.Host.Prompt, target, verdict(l.Met))
+		fmt.Fprintf(w, "%s %s %s %s: KV %s, lengths %s, all-reduce %s; host %.2f ms + %.0f µs·sequences a step + %.1f ms a prompt step\n",
+			l.Model, l.GPU, l.Engine, l.Formats, l.Reading.Cache, lengths, reduce, 1e3*l.Host.Step, 1e6*l.Host.Sequence, 1e3*l.Host.Prompt)
+		if l.Spec != "" {
+			fmt.Fprintf(w, "  a closed form on the same rows, without host: %s\n", l.Spec)
+		}
 	}
 	fmt.Fprint(w, "KV, lengths and all-reduce are readings of what the rows do not say, chosen by cross-validation on the fitted half\n")
 	var reasons []string
@@ -117,41 +132,94 @@ func printLoops(w io.Writer, r report) {
 }
 
 func printRun(out io.Writer, r *runReport) error {
-	fmt.Fprintf(out, "\nRun %s: %s on %s, TP %d, %d rank(s)\n", r.Run, r.Model, r.GPU, r.TP, r.Ranks)
-	fmt.Fprintf(out, "device time from %s; %d KV blocks a rank (%s)\n", r.Device, r.Blocks, r.BlocksFrom)
-	fmt.Fprintf(out, "host %.3f ms + %.1f µs·sequences a step, from %s; this run by itself would need %.3f ms + %.1f µs\n",
-		1e3*r.Host.Step, 1e6*r.Host.Sequence, r.HostFrom, 1e3*r.Residual.Step, 1e6*r.Residual.Sequence)
-	fmt.Fprintf(out, "%d steps, %d preemptions; pace %.3f, without host %.3f; mean TTFT changes by %.1f %% for 1 %% of model time\n",
-		r.Steps, r.Preemptions, r.Pace, r.BarePace, r.Amplification)
+	line := func(format string, values ...any) { fmt.Fprintf(out, format+"\n", values...) }
+	line("\nRun %s: %s on %s, TP %d, %d rank(s)", r.Run, r.Model, r.GPU, r.TP, r.Ranks)
+	line("device time from %s", r.Device)
+	line("%d KV blocks of %d tokens a rank (%s)", r.Blocks, r.BlockTokens, r.BlocksFrom)
+	if r.SharedFrom != "" {
+		line("%d prompts begin with an earlier one, by %s", r.Shared, r.SharedFrom)
+	}
+	line("host %s, fitted on %s", r.Host, r.HostFrom)
+	if r.Residual != nil {
+		line("host that this run by itself would need: %s", *r.Residual)
+	}
 	for _, why := range r.LeftOut {
-		fmt.Fprintf(out, "no host from %s\n", why)
+		line("no host from %s", why)
 	}
+	line("%d steps of %.1f sequences in the mean, %d preemptions", r.Steps, r.Sequences, r.Preemptions)
+	line("pace (real/simulated makespan) %.3f, without host %.3f", r.Pace, r.BarePace)
+	line("A = %.1f: mean TTFT changes by so many %% if the model is 1 %% slower", r.Amplification)
 	if r.Estimate != "" {
-		fmt.Fprintf(out, "%s\n", r.Estimate)
+		line("%s", r.Estimate)
 	}
+	line("TTFT and Latency (E2E) count from where the engine queues a request, TPOT from")
+	line("its first token to its last; errors are simulated/real - 1, pace's real/simulated")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "\treal\tsimulated\terror\twithout host\tpeer\t\n")
+	fmt.Fprint(w, "\treal\tsimulated\terror %\tlimit %\t\tno host %\tpeer %\t\n")
 	for i, f := range r.Figures {
 		peer := "–"
 		if f.Peer != nil {
-			peer = signed(*f.Peer)
+			peer = points(*f.Peer)
 		}
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f %s\t%s\t%s\t%s\t\n", f.Metric, f.Real, f.Simulated, f.Unit, signed(f.Error), signed(r.Bare[i].Error), peer)
+		limit, met := r.verdict(f.Metric)
+		fmt.Fprintf(w, "%s, %s\t%.1f\t%.1f\t%s\t%s\t%s\t%s\t%s\t\n", f.Metric, f.Unit, f.Real, f.Simulated, points(f.Error), limit, met, points(r.Bare[i].Error), peer)
 	}
+	limit, met := r.verdict("pace")
+	fmt.Fprintf(w, "pace\t\t\t%s\t%s\t%s\t%s\t\t\n", points(r.Pace-1), limit, met, points(r.BarePace-1))
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	kv := "not recorded"
-	if !math.IsNaN(float64(r.Series.KV)) {
-		kv = fmt.Sprintf("%.1f points", float64(r.Series.KV))
+	if missed := slices.ContainsFunc(r.Checks, func(c check) bool { return !c.Met }); missed && r.Residual != nil {
+		step := r.Residual.Step - r.Host.Step + (r.Residual.Sequence-r.Host.Sequence)*r.Sequences
+		line("missing in a step of %.0f sequences, by this run itself: %+.2f ms of kernels or host", r.Sequences, 1e3*step)
 	}
-	fmt.Fprintf(out, "series, mean difference over %d s: %.1f running, %.1f waiting, KV %s\n", r.Series.Seconds, r.Series.Running, r.Series.Waiting, kv)
+	return printSeries(out, r)
+}
+
+// verdict returns the limit of a figure's error in per cent and whether it is
+// met, both empty for figures without one.
+func (r *runReport) verdict(metric string) (limit, met string) {
 	for _, c := range r.Checks {
-		if !c.Met {
-			fmt.Fprintf(out, "missed: %s %s, limit %s\n", c.Metric, signed(c.Error), percent(c.Limit))
+		if c.Metric == metric {
+			return fmt.Sprintf("%.1f", 100*c.Limit), verdict(c.Limit, c.Met)
 		}
 	}
-	return nil
+	return "", ""
+}
+
+// printSeries prints some twenty of the seconds, real and simulated; all are in
+// the JSON and in the pictures.
+func printSeries(out io.Writer, r *runReport) error {
+	e := r.SeriesErrors
+	of := func(n number, unit string) string {
+		if math.IsNaN(float64(n)) {
+			return "not recorded"
+		}
+		return fmt.Sprintf("%.1f%s", float64(n), unit)
+	}
+	fmt.Fprintf(out, "series, mean difference over %d times: running %s, waiting %s, KV %s\n",
+		e.Seconds, of(e.Running, ""), of(e.Waiting, ""), of(e.KV, " points"))
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "s\trunning, real\tsimulated\twaiting, real\tsimulated\tKV %, real\tsimulated\t\n")
+	every := (len(r.Series) + 19) / 20
+	for i := every - 1; i >= 0 && i < len(r.Series); i += every {
+		s := r.Series[i]
+		running, waiting, kv := "–", "–", "–"
+		if i < len(r.Recorded) {
+			real := r.Recorded[i]
+			running, waiting = fmt.Sprintf("%.0f", real.Running), fmt.Sprintf("%.0f", real.Waiting)
+			if !math.IsNaN(float64(e.KV)) {
+				kv = fmt.Sprintf("%.1f", real.KV)
+			}
+		}
+		fmt.Fprintf(w, "%.0f\t%s\t%.0f\t%s\t%.0f\t%s\t%.1f\t\n", s.T, running, s.Running, waiting, s.Waiting, kv, s.KV)
+	}
+	return w.Flush()
+}
+
+// String gives the coefficients.
+func (h host) String() string {
+	return fmt.Sprintf("%.3f ms + %.1f µs·sequences a step", 1e3*h.Step, 1e6*h.Sequence)
 }
 
 func percent(x float64) string {
@@ -168,9 +236,18 @@ func signed(x float64) string {
 	return fmt.Sprintf("%+.1f %%", 100*x)
 }
 
-func verdict(met bool) string {
-	if met {
+// bare is percent, and points signed, without the unit.
+func bare(x float64) string { return strings.TrimSuffix(percent(x), " %") }
+
+func points(x float64) string { return strings.TrimSuffix(signed(x), " %") }
+
+// verdict is empty where there is no target.
+func verdict(target float64, met bool) string {
+	switch {
+	case target == 0:
 		return ""
+	case met:
+		return "met"
 	}
 	return "missed"
 }
