@@ -76,3 +76,31 @@ func BenchmarkRoofline(b *testing.B) { benchmarkStepTime(b, teaching) }
 func BenchmarkLinear(b *testing.B) {
 	benchmarkStepTime(b, costmodel.Linear{Fixed: 10 * time.Millisecond, PerPromptToken: 100 * time.Microsecond})
 }
+
+// The forms of attention, which a step of a simulation evaluates.
+func BenchmarkForms(b *testing.B) {
+	g, err := costmodel.LookupGPU("H100")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		form costmodel.Form
+		x    []float64
+	}{
+		{"decode", costmodel.DecodeForm(g, 2), []float64{64, 32, 8, 128, 1000}},
+		{"prefill", costmodel.PrefillForm(g, 2), []float64{2, 32, 8, 128, 1000}},
+	} {
+		p := make([]float64, len(c.form.Parameters))
+		for i := range p {
+			p[i] = c.form.Parameters[i].Start
+		}
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			sum := 0.0
+			for b.Loop() {
+				sum += c.form.Seconds(p, c.x)
+			}
+		})
+	}
+}

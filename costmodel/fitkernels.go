@@ -12,7 +12,8 @@ import "math"
 //     kernel finds its operands there, in an engine it does not: see
 //     [Calibration.Cold]
 //
-// The norm of the smooth maximum is a parameter too.
+// The norm of the smooth maximum is a parameter too, but for attention, which a
+// simulated step evaluates every time: a root is cheap, a power is not.
 
 // The parameters that forms share.
 var (
@@ -139,41 +140,66 @@ func MatrixForm(g GPU, rate, weight, activation float64) Form {
 	}
 }
 
+// headDims are the factors on the time of heads that are not 128 wide: kernels
+// are compiled for each width, and some widths have another kernel.
+var headDims = []Parameter{headDim("64"), headDim("192"), headDim("256"), headDim("512")}
+
+func headDim(width string) Parameter {
+	return Parameter{Name: "head dim " + width, Start: 1, Low: 0.05, High: 50, Neutral: 1}
+}
+
+// ofHeadDim picks the factor of the kernel that heads of that width fit.
+func ofHeadDim(dim float64, factors []float64) float64 {
+	switch {
+	case dim <= 64:
+		return factors[0]
+	case dim <= 128:
+		return 1
+	case dim <= 192:
+		return factors[1]
+	case dim <= 256:
+		return factors[2]
+	}
+	return factors[3]
+}
+
 // DecodeForm is the time of one layer's attention for b sequences of equal
 // context, one position each, with KV of so many bytes a value, 2 for BF16:
 //
-//	floor + swap + ‖ ‖KV bytes/(memory·bandwidth), block·b·n_kv‖₄ + row·b·n, chain(context) ‖
+//	floor + swap + ‖ ‖width·KV bytes/(memory·bandwidth), block·b·n_kv‖₄ + row·b·n, chain(context) ‖₂
 //
 // A block is one program of the kernel, for a sequence and a KV head; swap is
 // a second launch that kernels with grouped heads need unless there is one
 // sequence or one KV head. Groups split a long context over the device, so
-// that the chain grows with a power of it; without groups some do not, and it
-// grows in proportion.
+// that the chain grows with its square root; without groups some do not, and
+// it grows in proportion. Width is the factor of the head dimension.
 func DecodeForm(g GPU, cache float64) Form {
 	return Form{
 		Name:   decodeForm,
 		Inputs: []string{"sequences", "heads", "KV heads", "head dim", "context"},
-		Parameters: []Parameter{
-			paramFloor, paramMemory, paramNorm,
+		Parameters: append([]Parameter{
+			paramFloor, paramMemory,
 			{Name: "block", Unit: "s", Start: 1e-9, Low: 1e-12, High: 1e-6},
 			{Name: "row", Unit: "s", Start: 1e-9, Low: 1e-12, High: 1e-7},
 			{Name: "chain", Unit: "s", Start: 1e-8, Low: 1e-12, High: 1e-5},
-			{Name: "chain exponent", Start: 0.5, Low: 0.05, High: 1, Neutral: 1},
 			{Name: "chain without groups", Unit: "s", Start: 1e-9, Low: 1e-12, High: 1e-7},
 			{Name: "swap", Unit: "s", Start: 1e-7, Low: 1e-9, High: 1e-4},
 			paramCache, paramSpeedup,
-		},
+		}, headDims...),
 		Seconds: func(p, x []float64) float64 {
 			b, heads, kv, dim, context := x[0], x[1], x[2], x[3], x[4]
-			start, chain := p[0], p[5]*math.Pow(context, p[6])
+			start, chain := p[0], p[4]*math.Sqrt(context)
 			if heads == kv {
-				chain = max(chain, p[7]*context)
+				chain = max(chain, p[5]*context)
 			} else if b > 1 && kv > 1 {
-				start += p[8]
+				start += p[6]
 			}
 			bytes := 2*cache*kv*dim*context*b + 4*heads*dim*b
-			moved := inCache(bytes, p[9], p[10]) * bytes / (p[1] * g.Bandwidth)
-			return start + smoothMax(p[2], smoothMax(4, moved, p[3]*b*kv)+p[4]*b*heads, chain)
+			moved := ofHeadDim(dim, p[9:]) * inCache(bytes, p[7], p[8]) * bytes / (p[1] * g.Bandwidth)
+			blocks := p[2] * b * kv
+			moved, blocks = moved*moved, blocks*blocks
+			work := math.Sqrt(math.Sqrt(moved*moved+blocks*blocks)) + p[3]*b*heads
+			return start + math.Sqrt(work*work+chain*chain)
 		},
 	}
 }
@@ -181,22 +207,22 @@ func DecodeForm(g GPU, cache float64) Form {
 // PrefillForm is the time of one layer's attention for b prompts of s
 // positions each, without cached tokens, that leave KV of so many bytes a value:
 //
-//	floor + ‖ 2·b·n·d·s²/(compute·rate)·(128/d)^small + tile·tiles, bytes/(memory·bandwidth), chain·s·d/128 ‖
+//	floor + width·(2·b·n·d·s²/(compute·rate) + chain·s·d/128) + tile·tiles + bytes/(memory·bandwidth)
 //
 // A tile is 128 positions of one head; the chain is its loop over the keys. A
 // prompt of one position is computed by the kernel for decoding, whose tiles
-// are those of the KV heads.
+// are those of the KV heads. Width is the factor of the head dimension. The
+// terms add up: a smooth maximum describes the kernels no better.
 func PrefillForm(g GPU, cache float64) Form {
 	return Form{
 		Name:   prefillForm,
 		Inputs: []string{"prompts", "heads", "KV heads", "head dim", "positions"},
-		Parameters: []Parameter{
-			paramFloor, paramCompute, paramMemory, paramNorm,
+		Parameters: append([]Parameter{
+			paramFloor, paramCompute, paramMemory,
 			{Name: "chain", Unit: "s", Start: 1e-8, Low: 1e-11, High: 1e-6},
-			{Name: "small", Start: 0.3, Low: 0.001, High: 1.5},
 			{Name: "tile", Unit: "s", Start: 1e-8, Low: 1e-11, High: 1e-6},
 			paramCache, paramSpeedup,
-		},
+		}, headDims...),
 		Seconds: func(p, x []float64) float64 {
 			b, heads, kv, dim, s := x[0], x[1], x[2], x[3], x[4]
 			tiles := b * heads * math.Ceil(s/128)
@@ -204,10 +230,8 @@ func PrefillForm(g GPU, cache float64) Form {
 				tiles = b * kv
 			}
 			bytes := b * s * dim * (4*heads + 4*cache*kv)
-			return p[0] + smoothMax(p[3],
-				2*b*heads*dim*s*(s+1)/(p[1]*g.Rate)*math.Pow(128/dim, p[5])+p[6]*tiles,
-				inCache(bytes, p[7], p[8])*bytes/(p[2]*g.Bandwidth),
-				p[4]*s*dim/128)
+			return p[0] + ofHeadDim(dim, p[7:])*(2*b*heads*dim*s*(s+1)/(p[1]*g.Rate)+p[3]*s*dim/128) + p[4]*tiles +
+				inCache(bytes, p[5], p[6])*bytes/(p[2]*g.Bandwidth)
 		},
 	}
 }
