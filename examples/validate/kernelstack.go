@@ -161,12 +161,12 @@ func (k *kernelStack) stepSeconds(batches []sim.Batch) float64 {
 func (k *kernelStack) attention(b sim.Batch, heads, kv float64) float64 {
 	dim, t := float64(k.model.HeadDim), 0.0
 	if d := float64(b.Decodes); d > 0 {
-		t += k.decode.Seconds(d, heads, kv, dim, float64(b.Context)/d+1)
+		t += k.decode.Seconds(d, heads, kv, dim, float64(b.Context)/d+1, 0)
 	}
 	share := k.prefill.Coefficients[1].Value // compute
 	for _, c := range b.Prefills {
 		s, p := float64(c.Tokens), float64(c.Context)
-		t += k.prefill.Seconds(1, heads, kv, dim, s) + 4*heads*dim*s*p/(share*k.gpu.Rate)
+		t += k.prefill.Seconds(1, heads, kv, dim, s, 0) + 4*heads*dim*s*p/(share*k.gpu.Rate)
 	}
 	return t
 }
