@@ -88,8 +88,8 @@ func BenchmarkForms(b *testing.B) {
 		form costmodel.Form
 		x    []float64
 	}{
-		{"decode", costmodel.DecodeForm(g, 2), []float64{64, 32, 8, 128, 1000}},
-		{"prefill", costmodel.PrefillForm(g, 2), []float64{2, 32, 8, 128, 1000}},
+		{"decode", costmodel.DecodeForm(g, 2), []float64{64, 32, 8, 128, 1000, 0}},
+		{"prefill", costmodel.PrefillForm(g, 2), []float64{2, 32, 8, 128, 1000, 0}},
 	} {
 		p := make([]float64, len(c.form.Parameters))
 		for i := range p {

@@ -140,12 +140,12 @@ func MatrixForm(g GPU, rate, weight, activation float64) Form {
 	}
 }
 
-// headDims are the factors on the time of heads that are not 128 wide: kernels
-// are compiled for each width, and some widths have another kernel.
+// headDims are the factors on the main term of heads that are not 128 wide:
+// kernels are compiled for each width, and some widths have another kernel.
 var headDims = []Parameter{headDim("64"), headDim("192"), headDim("256"), headDim("512")}
 
 func headDim(width string) Parameter {
-	return Parameter{Name: "head dim " + width, Start: 1, Low: 0.05, High: 50, Neutral: 1}
+	return Parameter{Name: "head dim " + width, Start: 1, Low: 0.4, High: 50, Neutral: 1}
 }
 
 // ofHeadDim picks the factor of the kernel that heads of that width fit.
@@ -166,20 +166,28 @@ func ofHeadDim(dim float64, factors []float64) float64 {
 // DecodeForm is the time of one layer's attention for b sequences of equal
 // context, one position each, with KV of so many bytes a value, 2 for BF16:
 //
-//	floor + swap + ‖ ‖width·KV bytes/(memory·bandwidth), block·b·n_kv‖₄ + row·b·n, chain(context) ‖₂
+//	floor + fill·d + swap + ‖ max(A, B) + exposed·min(A, B) + row·b·n, chain(context) ‖₂
+//	A = width·KV bytes/(memory·bandwidth), B = block·b·n_kv
 //
-// A block is one program of the kernel, for a sequence and a KV head; swap is
-// a second launch that kernels with grouped heads need unless there is one
-// sequence or one KV head. Groups split a long context over the device, so
-// that the chain grows with its square root; without groups some do not, and
-// it grows in proportion. Width is the factor of the head dimension.
+// A block is one program of the kernel, for a sequence and a KV head: what it
+// waits for is hidden behind the reads of others but for the exposed share.
+// Fill is the first tile, as wide as a head. Swap is a second launch that
+// kernels with grouped heads need unless there is one sequence or one KV head.
+// Groups split a long context over the device, so that the chain grows with
+// its square root; without groups some do not, and it grows in proportion.
+// Width is the factor of the head dimension d.
+//
+// With a window the context is at most as long; 0 means none. The kernels for
+// windows are others, and are fitted apart.
 func DecodeForm(g GPU, cache float64) Form {
 	return Form{
 		Name:   decodeForm,
-		Inputs: []string{"sequences", "heads", "KV heads", "head dim", "context"},
+		Inputs: []string{"sequences", "heads", "KV heads", "head dim", "context", "window"},
 		Parameters: append([]Parameter{
-			paramFloor, paramMemory,
+			startAt(paramFloor, 7e-6), paramMemory,
+			{Name: "fill", Unit: "s", Start: 1e-9, Low: 1e-12, High: 1e-7},
 			{Name: "block", Unit: "s", Start: 1e-9, Low: 1e-12, High: 1e-6},
+			{Name: "exposed", Start: 0.2, Low: 0, High: 1},
 			{Name: "row", Unit: "s", Start: 1e-9, Low: 1e-12, High: 1e-7},
 			{Name: "chain", Unit: "s", Start: 1e-8, Low: 1e-12, High: 1e-5},
 			{Name: "chain without groups", Unit: "s", Start: 1e-9, Low: 1e-12, High: 1e-7},
@@ -188,17 +196,19 @@ func DecodeForm(g GPU, cache float64) Form {
 		}, headDims...),
 		Seconds: func(p, x []float64) float64 {
 			b, heads, kv, dim, context := x[0], x[1], x[2], x[3], x[4]
-			start, chain := p[0], p[4]*math.Sqrt(context)
+			if window := x[5]; window > 0 {
+				context = min(context, window)
+			}
+			start, chain := p[0]+p[2]*dim, p[6]*math.Sqrt(context)
 			if heads == kv {
-				chain = max(chain, p[5]*context)
+				chain = max(chain, p[7]*context)
 			} else if b > 1 && kv > 1 {
-				start += p[6]
+				start += p[8]
 			}
 			bytes := 2*cache*kv*dim*context*b + 4*heads*dim*b
-			moved := ofHeadDim(dim, p[9:]) * inCache(bytes, p[7], p[8]) * bytes / (p[1] * g.Bandwidth)
-			blocks := p[2] * b * kv
-			moved, blocks = moved*moved, blocks*blocks
-			work := math.Sqrt(math.Sqrt(moved*moved+blocks*blocks)) + p[3]*b*heads
+			moved := ofHeadDim(dim, p[11:]) * inCache(bytes, p[9], p[10]) * bytes / (p[1] * g.Bandwidth)
+			blocks := p[3] * b * kv
+			work := max(moved, blocks) + p[4]*min(moved, blocks) + p[5]*b*heads
 			return start + math.Sqrt(work*work+chain*chain)
 		},
 	}
@@ -207,34 +217,54 @@ func DecodeForm(g GPU, cache float64) Form {
 // PrefillForm is the time of one layer's attention for b prompts of s
 // positions each, without cached tokens, that leave KV of so many bytes a value:
 //
-//	floor + width·(2·b·n·d·s²/(compute·rate) + chain·s·d/128) + tile·tiles + bytes/(memory·bandwidth)
+//	floor + width·4·b·n·d·A/(compute·rate) + max(tile·tiles, block·b·n_kv) + chain·keys·d/128 + read/(memory·bandwidth) + written/(write·bandwidth)
 //
-// A tile is 128 positions of one head; the chain is its loop over the keys. A
-// prompt of one position is computed by the kernel for decoding, whose tiles
-// are those of the KV heads. Width is the factor of the head dimension. The
-// terms add up: a smooth maximum describes the kernels no better.
+// for A pairs of a query and a key of one prompt. A tile is 128 positions of
+// one head; the chain is its loop over the keys that it sees. A prompt of one
+// position is computed by the kernel for decoding, whose blocks are those of
+// the KV heads, unless there is a window. Keys and values are written by a
+// kernel of their own, which quantises them for a narrow cache; queries, keys,
+// values and results are read and written besides. Width is the factor of the
+// head dimension d. The terms add up: a smooth maximum describes the kernels
+// no better.
+//
+// In a window, 0 meaning none, a position sees so many tokens, itself
+// included: A is that of [Attention]. The kernels for windows are others, and
+// are fitted apart.
 func PrefillForm(g GPU, cache float64) Form {
 	return Form{
 		Name:   prefillForm,
-		Inputs: []string{"prompts", "heads", "KV heads", "head dim", "positions"},
+		Inputs: []string{"prompts", "heads", "KV heads", "head dim", "positions", "window"},
 		Parameters: append([]Parameter{
 			paramFloor, paramCompute, paramMemory,
 			{Name: "chain", Unit: "s", Start: 1e-8, Low: 1e-11, High: 1e-6},
 			{Name: "tile", Unit: "s", Start: 1e-8, Low: 1e-11, High: 1e-6},
+			{Name: "block", Unit: "s", Start: 1e-8, Low: 1e-12, High: 1e-6},
+			{Name: "row", Unit: "s", Start: 1e-10, Low: 1e-12, High: 1e-7},
+			{Name: "write", Start: 0.3, Low: 0.01, High: 5, Neutral: 1e9},
 			paramCache, paramSpeedup,
 		}, headDims...),
 		Seconds: func(p, x []float64) float64 {
-			b, heads, kv, dim, s := x[0], x[1], x[2], x[3], x[4]
-			tiles := b * heads * math.Ceil(s/128)
-			if s == 1 {
-				tiles = b * kv
+			b, heads, kv, dim, s, window := x[0], x[1], x[2], x[3], x[4], x[5]
+			_, seen := pairs(s, 0, window)
+			keys := s
+			if window > 0 {
+				keys = min(s, window+tileRows)
 			}
-			bytes := b * s * dim * (4*heads + 4*cache*kv)
-			return p[0] + ofHeadDim(dim, p[7:])*(2*b*heads*dim*s*(s+1)/(p[1]*g.Rate)+p[3]*s*dim/128) + p[4]*tiles +
-				inCache(bytes, p[5], p[6])*bytes/(p[2]*g.Bandwidth)
+			launch := b * (p[5]*kv + p[6]*heads)
+			if s > 1 {
+				launch = max(launch, p[4]*b*heads*math.Ceil(s/tileRows))
+			}
+			values := b * s * dim
+			read, written := values*(4*heads+2*cache*kv), values*2*cache*kv
+			return p[0] + ofHeadDim(dim, p[10:])*4*b*heads*dim*seen/(p[1]*g.Rate) + launch + p[3]*keys*dim/128 +
+				inCache(read, p[8], p[9])*read/(p[2]*g.Bandwidth) + written/(p[7]*g.Bandwidth)
 		},
 	}
 }
+
+// tileRows are the queries of one tile.
+const tileRows = 128
 
 // MixedForm is the time of one layer's attention for a whole batch of one
 // model, in seconds per unit of work, so that it needs no datasheet:

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"servesim/costmodel"
+	"servesim/sim"
 )
 
 // operator is a kind of measured kernel: how its files are read, what is
@@ -49,8 +50,9 @@ var operators = []operator{
 			return max(2*x[0]*x[1]*x[2]/g.FP4, (2*x[0]*x[1]+9./16*x[1]*x[2]+2*x[0]*x[2])/g.Bandwidth)
 		},
 	},
-	decodeOperator("", "bfloat16", 2), prefillOperator("", "bfloat16", 2),
-	decodeOperator(" fp8", "fp8", 1), prefillOperator(" fp8", "fp8", 1),
+	decodeOperator("", "bfloat16", 2, false), prefillOperator("", "bfloat16", 2, false),
+	decodeOperator(" fp8", "fp8", 1, false), prefillOperator(" fp8", "fp8", 1, false),
+	decodeOperator(" window", "bfloat16", 2, true), prefillOperator(" window", "bfloat16", 2, true),
 	{
 		name: "experts bf16", files: "_moe_*_bfloat16.csv.gz",
 		need: []string{"num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "latency_ms"},
@@ -71,51 +73,56 @@ func readMatrix(r *row) (s costmodel.Sample, curve string, size float64, ok bool
 	return sample(r, group, m, n, k), group, m, true
 }
 
-// decodeOperator is attention of decodes with a cache of one format.
-func decodeOperator(suffix, format string, cache float64) operator {
+// decodeOperator is attention of decodes with a cache of one format, with or
+// without a window.
+func decodeOperator(suffix, format string, cache float64, windowed bool) operator {
 	return operator{
 		name: "decode attention" + suffix, files: "_attention_*_generation_attention_perf.csv.gz", need: attentionColumns,
 		form: func(g costmodel.GPU) costmodel.Form { return costmodel.DecodeForm(g, cache) },
-		read: func(r *row) (s costmodel.Sample, curve string, size float64, ok bool) { return readDecode(r, format) },
+		read: func(r *row) (s costmodel.Sample, curve string, size float64, ok bool) {
+			return readAttention(r, format, windowed, r.number("step")+1)
+		},
 		bound: func(g costmodel.GPU, x []float64) float64 {
-			return max(4*x[0]*x[1]*x[3]*x[4]/g.Rate, (2*cache*x[2]*x[4]+4*x[1])*x[3]*x[0]/g.Bandwidth)
+			keys := x[4]
+			if x[5] > 0 {
+				keys = min(keys, x[5])
+			}
+			return max(4*x[0]*x[1]*x[3]*keys/g.Rate, (2*cache*x[2]*keys+4*x[1])*x[3]*x[0]/g.Bandwidth)
 		},
 		target: map[string]float64{"": 0.12},
 	}
 }
 
-// prefillOperator is attention of prompts with a cache of one format.
-func prefillOperator(suffix, format string, cache float64) operator {
+// prefillOperator is attention of prompts with a cache of one format, with or
+// without a window. All prompts are without cached tokens.
+func prefillOperator(suffix, format string, cache float64, windowed bool) operator {
 	return operator{
 		name: "prefill attention" + suffix, files: "_attention_*_context_attention_perf.csv.gz", need: attentionColumns,
 		form: func(g costmodel.GPU) costmodel.Form { return costmodel.PrefillForm(g, cache) },
-		read: func(r *row) (s costmodel.Sample, curve string, size float64, ok bool) { return readPrefill(r, format) },
+		read: func(r *row) (s costmodel.Sample, curve string, size float64, ok bool) {
+			if r.number("step") != 0 {
+				return s, "", 0, false
+			}
+			return readAttention(r, format, windowed, r.number("isl"))
+		},
 		bound: func(g costmodel.GPU, x []float64) float64 {
-			return max(2*x[0]*x[1]*x[3]*x[4]*(x[4]+1)/g.Rate, x[0]*x[4]*x[3]*(4*x[1]+4*cache*x[2])/g.Bandwidth)
+			one := costmodel.Attention{Heads: int(x[1]), KVHeads: int(x[2]), HeadDim: int(x[3]), Window: int(x[5])}.Prompt(sim.Chunk{Tokens: int(x[4])})
+			return max(x[0]*one.FLOPs/g.Rate, x[0]*x[4]*x[3]*(4*x[1]+4*cache*x[2])/g.Bandwidth)
 		},
 		target: map[string]float64{"": 0.15},
 	}
 }
 
-// readDecode takes rows with a cache of one format and without a window.
-func readDecode(r *row, format string) (s costmodel.Sample, curve string, size float64, ok bool) {
-	if r.text("kv_cache_dtype") != format || r.number("window_size") != 0 {
+// readAttention takes rows with a cache of one format that have a window, or
+// have none. Size is the context or the positions.
+func readAttention(r *row, format string, windowed bool, size float64) (s costmodel.Sample, curve string, place float64, ok bool) {
+	window := r.number("window_size")
+	if r.text("kv_cache_dtype") != format || (window != 0) != windowed {
 		return s, "", 0, false
 	}
-	group, context := geometry(r), r.number("step")+1
-	s = sample(r, group, r.number("batch_size"), r.number("num_heads"), r.number("num_key_value_heads"), r.number("head_dim"), context)
-	return s, group + "·" + r.text("batch_size"), context, true
-}
-
-// readPrefill takes rows with a cache of one format, without a window and
-// without cached tokens: there are no others.
-func readPrefill(r *row, format string) (s costmodel.Sample, curve string, size float64, ok bool) {
-	if r.text("kv_cache_dtype") != format || r.number("window_size") != 0 || r.number("step") != 0 {
-		return s, "", 0, false
-	}
-	group, positions := geometry(r), r.number("isl")
-	s = sample(r, group, r.number("batch_size"), r.number("num_heads"), r.number("num_key_value_heads"), r.number("head_dim"), positions)
-	return s, group + "·" + r.text("batch_size"), positions, true
+	group := geometry(r)
+	s = sample(r, group, r.number("batch_size"), r.number("num_heads"), r.number("num_key_value_heads"), r.number("head_dim"), size, window)
+	return s, fmt.Sprintf("%s·%s·%g", group, r.text("batch_size"), window), size, true
 }
 
 // geometry names heads and KV heads; the head dimension goes with them.
