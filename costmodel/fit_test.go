@@ -168,7 +168,7 @@ func TestFitRefuses(t *testing.T) {
 func TestColdLeavesTheCacheOut(t *testing.T) {
 	g := costmodel.GPU{Rate: 1e15, Bandwidth: 1e12}
 	form := costmodel.MatrixForm(g, g.Rate, 2, 2)
-	truth := []float64{2e-6, 0.8, 0.8, 2, 1, 1e-9, 0.5, 3e7, 4, 3e7, 0.5, 0.8}
+	truth := []float64{2e-6, 0.8, 0.8, 2, 1, 3e7, 4, 3e7, 0.5, 1e-10, 1000}
 	var samples []costmodel.Sample
 	for i := range 14 {
 		for j := range 10 {
@@ -198,6 +198,7 @@ func TestFormsRiseWithWork(t *testing.T) {
 	}{
 		{costmodel.KernelForm(g), []float64{1e9, 1e6}},
 		{costmodel.MatrixForm(g, g.Rate, 2, 2), []float64{64, 4096, 4096}},
+		{costmodel.MatrixForm(g, g.FP8, 1, 2), []float64{64, 4096, 4096}},
 		{costmodel.DecodeForm(g, 2), []float64{16, 32, 8, 128, 1000, 0}},
 		{costmodel.PrefillForm(g, 2), []float64{2, 32, 8, 128, 1000, 0}},
 		{costmodel.ExpertsForm(g), []float64{64, 8, 128, 3, 2048, 768, 0}},
@@ -249,6 +250,122 @@ func TestStepWaitsForHostAndDevice(t *testing.T) {
 		if got := at(c.floor, c.work); math.Abs(got/c.want-1) > 1e-9 {
 			t.Errorf("floor %v, %v s of FLOPs at the full rate: %v, want %v", c.floor, c.work, got, c.want)
 		}
+	}
+}
+
+
+// matrixForms are products in BF16, FP8 and NVFP4 on a GPU and on one whose
+// processors are not known, with coefficients near those of measured ones.
+func matrixForms(t *testing.T) map[string]*costmodel.Calibration {
+	g, err := costmodel.LookupGPU("B200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown := g
+	unknown.Processors = 0
+	wide := []float64{2e-6, 0.7, 0.8, 2.5, 1, 1.7e7, 3, 9e7, 0.3, 5e-9, 600}
+	narrow := []float64{5e-6, 0.7, 0.8, 3, 1, 1.7e7, 3, 9e7, 0.7, 6e-10, 80, 0.4, 7e-9}
+	forms := map[string]*costmodel.Calibration{}
+	for name, f := range map[string]struct {
+		form   costmodel.Form
+		values []float64
+	}{
+		"BF16":               {costmodel.MatrixForm(g, g.Rate, 2, 2), wide},
+		"FP8":                {costmodel.MatrixForm(g, g.FP8, 1, 2), narrow},
+		"NVFP4":              {costmodel.MatrixForm(g, g.FP4, 9./16, 2), narrow},
+		"unknown processors": {costmodel.MatrixForm(unknown, g.Rate, 2, 2), wide},
+	} {
+		c := &costmodel.Calibration{Form: f.form}
+		for i, p := range f.form.Parameters {
+			c.Coefficients = append(c.Coefficients, costmodel.Coefficient{Name: p.Name, Unit: p.Unit, Value: f.values[i]})
+		}
+		forms[name] = c
+	}
+	return forms
+}
+
+// A product takes no less time for a row, a column or an inner value more, nor
+// for many, near the edges of tiles, waves and caches or far from them.
+func TestMatrixFormIsMonotone(t *testing.T) {
+	sizes := []float64{1, 2, 3, 16, 63, 64, 65, 127, 128, 129, 255, 256, 257, 512, 513, 1000, 1024, 1025, 2304, 2305,
+		4096, 4097, 5120, 8192, 9472, 9473, 16384, 32768, 65536, 131072}
+	for name, hot := range matrixForms(t) {
+		for state, c := range map[string]*costmodel.Calibration{"hot": hot, "cold": hot.Cold()} {
+			for axis, input := range c.Form.Inputs {
+				for _, a := range sizes {
+					for _, b := range sizes {
+						x, last := []float64{a, a, a}, 0.0
+						x[(axis+1)%3], x[(axis+2)%3] = a, b
+						for _, size := range sizes {
+							x[axis] = size
+							s := c.Seconds(x...)
+							if !(s > 0) || math.IsInf(s, 0) || s < last*(1-1e-12) {
+								t.Fatalf("%s, %s: %v takes %v s, with fewer %s %v s", name, state, x, s, input, last)
+							}
+							last = s
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// No product is faster than its floor, its operations at the fitted share of
+// the rate and, cold, its weights at the fitted share of the bandwidth.
+func TestMatrixFormKeepsItsFloors(t *testing.T) {
+	g, err := costmodel.LookupGPU("B200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, k := range map[string]struct{ rate, weight float64 }{"BF16": {g.Rate, 2}, "FP8": {g.FP8, 1}, "NVFP4": {g.FP4, 9. / 16}} {
+		hot := matrixForms(t)[name]
+		v, cold := hot.Values(), hot.Cold()
+		for _, m := range []float64{1, 16, 300, 8192} {
+			for _, n := range []float64{1, 128, 4096, 65536} {
+				for _, inner := range []float64{1, 512, 28672} {
+					compute := 2 * m * n * inner / (v[1] * k.rate)
+					memory := k.weight * n * inner / (v[2] * g.Bandwidth)
+					if s := hot.Seconds(m, n, inner); s < v[0]+compute {
+						t.Errorf("%s: %v×%v×%v takes %v s, compute %v s", name, m, n, inner, s, compute)
+					}
+					if s := cold.Seconds(m, n, inner); s < v[0]+max(compute, memory) {
+						t.Errorf("%s: %v×%v×%v takes %v s cold, compute %v s, memory %v s", name, m, n, inner, s, compute, memory)
+					}
+				}
+			}
+		}
+	}
+}
+
+// One row more begins a second wave: with tiles of 128 × 256 alone and all of
+// the wave, 148 processors are full with 37 × 4 tiles.
+func TestMatrixFormCountsWaves(t *testing.T) {
+	form := matrixForms(t)["BF16"]
+	for i := range form.Coefficients {
+		switch form.Coefficients[i].Name {
+		case "wave":
+			form.Coefficients[i].Value = 1
+		case "floor", "chain":
+			form.Coefficients[i].Value = 1e-12
+		}
+	}
+	full, more := form.Seconds(37*128, 4*256, 65536), form.Seconds(37*128+1, 4*256, 65536)
+	if jump := more / full; jump < 1.25 || jump > 2 {
+		t.Errorf("%v s in one wave, %v s with one row more", full, more)
+	}
+}
+
+// Activations that are brought to another format cost at least a share of each
+// row, however short it is, and their traffic when it is long.
+func TestMatrixFormQuantises(t *testing.T) {
+	fp8 := matrixForms(t)["FP8"]
+	if got := fp8.Seconds(32768, 32, 64) - fp8.Seconds(1, 32, 64); got < 32768*7e-9 || got > 1.2*32768*7e-9 {
+		t.Errorf("32768 short rows take %v s more than one, want 0.23 ms", got)
+	}
+	const traffic = 3 * 32768 * 16384 / (0.4 * 7.7e12)
+	if got := fp8.Seconds(32768, 32, 16384); got < traffic || got > 1.5*traffic {
+		t.Errorf("32768 long rows take %v s, want a little more than %v s", got, traffic)
 	}
 }
 

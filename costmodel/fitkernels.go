@@ -94,50 +94,93 @@ func KernelForm(g GPU) Form {
 // second, with weights and activations of so many bytes a value and BF16
 // results:
 //
-//	floor + ‖ (⌈w⌉/w)^wave·2mnk/(compute·rate) + 2mn/(output·bandwidth), (B_a·mk + B_w·kn)/(memory·bandwidth), chain·k^exponent ‖
+//	floor + chain·k/(1 + k/split) + ‖ 2·mn^(1-wave)·tiled^wave·k/(compute·rate) + 2mn/(output·bandwidth), (B_a·mk + B_w·kn + 2mn)/(memory·bandwidth) ‖
 //
-// The results are written behind the products, so that they add to them; the
-// chain is the loop of one tile over k, which splits of k shorten. A single row
-// has a kernel of its own, whose chain is vector times as long.
+// The results are written behind the products, so that they add to them besides
+// counting as traffic. The chain is the loop of one tile over k, which splits of
+// k bound. Tiled is m·n rounded up to whole waves: see tiledValues.
 //
-// w > 1 is the number of tiles of 128 × 256 results for each processor of the
-// GPU: tiles run in waves, the last of which is not full. Smaller tiles make up
-// for some of it, so that wave is below 1.
+// Weights of fewer bytes than activations mean that a kernel of its own brings
+// the activations to the weights' format first, of which the product then reads
+// B_w·mk bytes. Kernels for such formats do not split k, so that the chain
+// hides what it waits for, and take taller tiles for more rows, whose loop is longer:
+//
+//	floor + ‖ row·m, (B_a + B_w)·mk/(quantise·bandwidth) ‖₄ + ‖ …, …, chain·k·(1 + min(m, 256)/height) ‖
+//
+// A benchmark rotates several matrices of weights but not the activations and
+// results, so that the weights of which cache bytes stay near and the activation
+// cache are two sizes, which a product shares between its operands. Activations
+// and results are as near in an engine, whose kernels have just written them.
+//
+// The time rises with m, n and k, cold or not.
 func MatrixForm(g GPU, rate, weight, activation float64) Form {
-	processors := float64(g.Processors)
-	if processors == 0 {
-		processors = math.Inf(1)
-	}
-	return Form{
+	form := Form{
 		Name:   matrixForm,
 		Inputs: []string{"m", "n", "k"},
 		Parameters: []Parameter{
-			startAt(paramFloor, 2e-6), paramCompute, paramMemory, paramNorm,
-			{Name: "output", Start: 1, Low: 0.1, High: 5, Neutral: 1e9},
-			{Name: "chain", Unit: "s", Start: 1e-8, Low: 1e-11, High: 1e-5},
-			{Name: "chain exponent", Start: 0.5, Low: 0.05, High: 1, Neutral: 1},
-			paramCache, paramSpeedup,
-			{Name: "output cache", Unit: "B", Start: 3e7, Low: 1e5, High: 1e9},
-			{Name: "wave", Start: 0.5, Low: 0.001, High: 1},
-			{Name: "vector", Start: 0.7, Low: 0.05, High: 2, Neutral: 1},
-		},
-		Seconds: func(p, x []float64) float64 {
-			in, out := activation*x[0]*x[2]+weight*x[2]*x[1], bf16*x[0]*x[1]
-			near, kept := inCache(in, p[7], p[8]), inCache(out, p[9], p[8])
-			wave := 1.0
-			if w := math.Ceil(x[0]/128) * math.Ceil(x[1]/256) / processors; w > 1 {
-				wave = math.Pow(math.Ceil(w)/w, p[10])
-			}
-			chain := p[5] * math.Pow(x[2], p[6])
-			if x[0] == 1 {
-				chain *= p[11]
-			}
-			return p[0] + smoothMax(p[3],
-				wave*2*x[0]*x[1]*x[2]/(p[1]*rate)+kept*out/(p[4]*g.Bandwidth),
-				near*in/(p[2]*g.Bandwidth),
-				chain)
+			startAt(paramFloor, 2e-6), paramCompute, paramMemory, startAt(paramNorm, 2.5),
+			{Name: "output", Start: 1, Low: 0.1, High: 20, Neutral: 1e9},
+			startAt(paramCache, 1e7), paramSpeedup,
+			{Name: "activation cache", Unit: "B", Start: 6e7, Low: 1e6, High: 1e9},
+			{Name: "wave", Start: 0.3, Low: 0.001, High: 1},
+			{Name: "chain", Unit: "s", Start: 2e-9, Low: 1e-11, High: 1e-6},
 		},
 	}
+	// work returns the time of products and traffic, on activations of so many
+	// bytes a value beside other bytes that a kernel before has moved. It also
+	// returns the factor on the time of activations.
+	work := func(p, x []float64, activation, moved, chain float64) (seconds, warm float64) {
+		m, n, k := x[0], x[1], x[2]
+		weights, in, out := weight*k*n, activation*m*k, bf16*m*n
+		passing := in + out + moved
+		near := inCache(weights+passing*p[5]/p[7], p[5], p[6])
+		warm = inCache(weights+passing, p[7], p[6])
+		tiled := m * n * math.Pow(tiledValues(m, n, float64(g.Processors))/(m*n), p[8])
+		return smoothMax(p[3],
+			2*tiled*k/(p[1]*rate)+warm*out/(p[4]*g.Bandwidth),
+			(near*weights+warm*(in+out))/(p[2]*g.Bandwidth),
+			chain), warm
+	}
+	if weight >= activation {
+		form.Parameters = append(form.Parameters,
+			Parameter{Name: "split", Start: 1000, Low: 10, High: 1e5, Neutral: 1e9})
+		form.Seconds = func(p, x []float64) float64 {
+			seconds, _ := work(p, x, activation, 0, 0)
+			return p[0] + p[9]*x[2]/(1+x[2]/p[10]) + seconds
+		}
+		return form
+	}
+	form.Parameters = append(form.Parameters,
+		Parameter{Name: "height", Start: 128, Low: 10, High: 1e5, Neutral: 1e9},
+		Parameter{Name: "quantise", Start: 0.8, Low: 0.05, High: 10, Neutral: 1e9},
+		Parameter{Name: "row", Unit: "s", Start: 5e-9, Low: 1e-12, High: 1e-7})
+	form.Seconds = func(p, x []float64) float64 {
+		moved := (activation + weight) * x[0] * x[2]
+		seconds, warm := work(p, x, weight, moved, p[9]*x[2]*(1+min(x[0], 256)/p[10]))
+		return p[0] + smoothMax(4, p[12]*x[0], warm*moved/(p[11]*g.Bandwidth)) + seconds
+	}
+	return form
+}
+
+// tiledValues returns m·n rounded up to whole waves: every processor computes a
+// tile of the results at a time, and the last wave is not full. Kernels take
+// the shape of tile that is done first. One of half the size reads more for
+// each product, so that it counts 1.2 times its values. 0 processors means that
+// their number is not known and nothing is rounded.
+func tiledValues(m, n, processors float64) float64 {
+	if processors == 0 {
+		return m * n
+	}
+	least, weight := math.Inf(1), 1.0
+	for _, t := range [...][2]float64{{128, 256}, {128, 128}, {64, 128}, {64, 64}} {
+		tiles := math.Ceil(m/t[0]) * math.Ceil(n/t[1])
+		if t[0] != t[1] {
+			tiles = min(tiles, math.Ceil(m/t[1])*math.Ceil(n/t[0]))
+		}
+		least = min(least, math.Ceil(tiles/processors)*processors*t[0]*t[1]*weight)
+		weight *= 1.2
+	}
+	return least
 }
 
 // headDims are the factors on the main term of heads that are not 128 wide:
