@@ -109,12 +109,12 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 func TestSplit(t *testing.T) {
 	data := shared(t)
 	for _, op := range operators {
-		paths, err := filepath.Glob(filepath.Join(data, "kernels", "rtx_pro_6000_server"+op.files))
-		if err != nil || len(paths) != 1 {
+		paths, err := filepath.Glob(filepath.Join(data, "kernels", "*"+op.files))
+		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %v, %v", op.name, paths, err)
 		}
 		half, n := map[string]bool{}, [2]int{}
-		err = readCSV(paths[0], op.need, func(r *row) {
+		err = readCSV(paths[len(paths)-1], op.need, func(r *row) {
 			s, _, _, ok := op.read(r)
 			if !ok {
 				return
