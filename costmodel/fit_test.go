@@ -249,12 +249,16 @@ func TestExpertsFollowTheLaws(t *testing.T) {
 		for i, q := range form.Parameters {
 			at[q.Name] = i
 		}
+		ones, x := slices.Repeat([]float64{1}, len(form.Parameters)), slices.Repeat([]float64{1}, len(form.Inputs))
+		if n := testing.AllocsPerRun(100, func() { form.Seconds(ones, x) }); n > 0 {
+			t.Errorf("%s: an evaluation allocates %v times", format, n)
+		}
 		for range 3000 {
 			c := make([]float64, len(form.Parameters))
 			for i, q := range form.Parameters {
 				c[i] = q.Low + random.Float64()*(q.High-q.Low)
 			}
-			c[at["cache"]] = 0
+			c[at["cache"]] = 0 // as in Cold
 			size := func(most float64) float64 { return math.Floor(math.Exp(random.Float64() * math.Log(most+1))) }
 			distinct := size(256)
 			rows := distinct * size(4096)
@@ -271,7 +275,7 @@ func TestExpertsFollowTheLaws(t *testing.T) {
 			if least := max(2*values*rows/(share*rate), weight*values*distinct/(c[at["memory"]]*g.Bandwidth)); seconds < least {
 				t.Fatalf("%v with %v takes %v s, no less than %v s is possible", x, c, seconds, least)
 			}
-			for i, name := range form.Inputs[:6] {
+			for i, name := range form.Inputs[:6] { // the tile is a choice of the engine, not a size
 				more := slices.Clone(x)
 				more[i] += size(more[i])
 				if name == "rows" { // all of them pass through the kernels around

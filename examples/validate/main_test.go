@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,7 +142,7 @@ func TestKernelTargets(t *testing.T) {
 	data := shared(t)
 	some := operators[4:5]
 	if long() {
-		some = operators[3:5]
+		some = append(slices.Clone(operators[3:5]), operators[7])
 	}
 	fits, err := fitKernels(data, "A100-80", false, some...)
 	if err != nil {
