@@ -245,16 +245,16 @@ func MixedForm() Form {
 // through the kernels around the products, of other ranks too unless they are
 // sorted out before. Matrices are those of one expert, three with a gate.
 //
-//	floor + ‖ 2·values·blocks·(rows of a tile + tile)/(compute·rate), weights of the distinct experts/(memory·bandwidth), chain·(h + I)·(rows of a tile/64)^exponent ‖ + activations/(activation·bandwidth)
+//	floor + ‖ 2·values·blocks·rows of a tile/(compute·rate), weights of the distinct experts/(memory·bandwidth), chain·(h + I)·(rows of a tile/64)^exponent ‖ + activations/(activation·bandwidth)
 //
 // Values are those of one expert. Its rows are computed in blocks as high as a
 // tile of the kernel, which the engine chooses ([ExpertsTile]): at least one for
-// each distinct expert, and on average the last one of each is half full. Tile
-// is what a block costs besides its rows. The chain is the loops of one tile
-// over the hidden and the inner size; higher tiles take shorter steps, so that
-// theirs are slower. A pick of another rank costs skipped times what a row costs
-// in activations. Tuned is 1 for shapes whose tiles the engine has been tuned for
-// on this GPU, which multiplies the rate by tuned; 0 for those of a rule.
+// each distinct expert, and on average the last one of each is half full. The
+// chain is the loops of one tile over the hidden and the inner size; higher
+// tiles take shorter steps, so that theirs are slower. A pick of another rank
+// costs skipped times what a row costs in activations. Tuned is 1 for shapes
+// whose tiles the engine has been tuned for on this GPU, which multiplies the
+// rate by tuned; 0 for those of a rule.
 //
 // Routing is an input and not fitted: take it from [RoutedExperts] or from what
 // a benchmark says of itself.
@@ -265,7 +265,6 @@ func ExpertsForm(g GPU, rate, weight, activation float64) Form {
 		Parameters: []Parameter{
 			startAt(paramFloor, 1e-5), paramCompute, paramMemory, startAt(paramNorm, 2.5),
 			{Name: "activation", Start: 0.5, Low: 0.02, High: 2, Neutral: 1},
-			{Name: "tile", Start: 16, Low: 0.01, High: 256},
 			{Name: "skipped", Start: 0.3, Low: 0.001, High: 1, Neutral: 1},
 			startAt(paramCache, 6e7), startAt(paramSpeedup, 4),
 			{Name: "tuned", Start: 1.3, Low: 0.5, High: 4, Neutral: 1},
@@ -278,15 +277,15 @@ func ExpertsForm(g GPU, rate, weight, activation float64) Form {
 			weights := weight * values * distinct
 			compute := p[1]
 			if x[7] > 0 {
-				compute *= p[9]
+				compute *= p[8]
 			}
 			blocks := max(distinct, rows/tile+distinct/2)
 			passed := activation*(hidden+inner) + bf16*(hidden+(x[3]-1)*inner)
 			return p[0] + smoothMax(p[3],
-				2*values*blocks*(tile+p[5])/(compute*rate),
-				inCache(weights, p[7], p[8])*weights/(p[2]*g.Bandwidth),
-				p[10]*(hidden+inner)*math.Pow(tile/64, p[11])) +
-				(rows+p[6]*(picks-rows))*passed/(p[4]*g.Bandwidth)
+				2*values*blocks*tile/(compute*rate),
+				inCache(weights, p[6], p[7])*weights/(p[2]*g.Bandwidth),
+				p[9]*(hidden+inner)*math.Pow(tile/64, p[10])) +
+				(rows+p[5]*(picks-rows))*passed/(p[4]*g.Bandwidth)
 		},
 	}
 }
