@@ -201,7 +201,7 @@ func TestFormsRiseWithWork(t *testing.T) {
 		{costmodel.MatrixForm(g, g.FP8, 1, 2), []float64{64, 4096, 4096}},
 		{costmodel.DecodeForm(g, 2), []float64{16, 32, 8, 128, 1000, 0}},
 		{costmodel.PrefillForm(g, 2), []float64{2, 32, 8, 128, 1000, 0}},
-		{costmodel.ExpertsForm(g), []float64{64, 8, 128, 3, 2048, 768, 0}},
+		{costmodel.ExpertsForm(g, g.Rate, 2, 2), []float64{64, 8, 128, 3, 2048, 768, 16, 0}},
 		{costmodel.MixedForm(), []float64{512, 1e5, 1e5, 16, 16000, 1000}},
 		{costmodel.RingForm(8, 5e5), []float64{1e5}},
 		{costmodel.LayerForm(g), []float64{1e9, 1e6, 1e5}},
@@ -252,7 +252,6 @@ func TestStepWaitsForHostAndDevice(t *testing.T) {
 		}
 	}
 }
-
 
 // matrixForms are products in BF16, FP8 and NVFP4 on a GPU and on one whose
 // processors are not known, with coefficients near those of measured ones.

@@ -335,51 +335,72 @@ func MixedForm() Form {
 	}
 }
 
-// ExpertsForm is the time of the routed experts of one layer on one GPU, in
-// BF16. Rows are the picks that its experts compute and distinct the experts
-// that have any; picks are those that pass through the kernels around the
-// products, of other ranks too unless they are sorted out before. Matrices are
-// those of one expert, three with a gate.
+// ExpertsForm is the time of the routed experts of one layer on one GPU, whose
+// products run at a rate in FLOP per second, with weights and activations of so
+// many bytes a value and BF16 results. Rows are the picks that its experts
+// compute and distinct the experts that have any; picks are those that pass
+// through the kernels around the products, of other ranks too unless they are
+// sorted out before. Matrices are those of one expert, three with a gate.
 //
-//	floor + ‖ FLOPs/(compute·rate), weights of the distinct experts/(memory·bandwidth) + expert·distinct, chain·(h + I) ‖ + activations/(activation·bandwidth)
+//	floor + ‖ 2·values·blocks·rows of a tile/(compute·rate), weights of the distinct experts/(memory·bandwidth), chain·(h + I)·(rows of a tile/64)^exponent ‖ + activations/(activation·bandwidth)
 //
-// FLOPs count what each distinct expert computes besides: tile rows. The chain
-// is the loops of one tile over the hidden and the inner size. A pick of
-// another rank costs skipped times what a row costs in activations. Tuned is 1
-// for shapes whose tiles the engine has been tuned for on this GPU, which
-// multiplies the rate by tuned; 0 for those that take the tiles of a rule.
+// Values are those of one expert. Its rows are computed in blocks as high as a
+// tile of the kernel, which the engine chooses ([ExpertsTile]): at least one for
+// each distinct expert, and on average the last one of each is half full. The
+// chain is the loops of one tile over the hidden and the inner size; higher
+// tiles take shorter steps, so that theirs are slower. A pick of another rank
+// costs skipped times what a row costs in activations. Tuned is 1 for shapes
+// whose tiles the engine has been tuned for on this GPU, which multiplies the
+// rate by tuned; 0 for those of a rule.
 //
 // Routing is an input and not fitted: take it from [RoutedExperts] or from what
 // a benchmark says of itself.
-func ExpertsForm(g GPU) Form {
+func ExpertsForm(g GPU, rate, weight, activation float64) Form {
 	return Form{
 		Name:   expertsForm,
-		Inputs: []string{"rows", "distinct", "picks", "matrices", "hidden", "inner", "tuned"},
+		Inputs: []string{"rows", "distinct", "picks", "matrices", "hidden", "inner", "rows of a tile", "tuned"},
 		Parameters: []Parameter{
-			startAt(paramFloor, 1e-5), paramCompute, paramMemory, startAt(paramNorm, 3),
+			startAt(paramFloor, 1e-5), paramCompute, paramMemory, startAt(paramNorm, 2.5),
 			{Name: "activation", Start: 0.5, Low: 0.02, High: 2, Neutral: 1},
-			{Name: "tile", Start: 16, Low: 0.01, High: 128},
-			{Name: "expert", Unit: "s", Start: 1e-8, Low: 1e-11, High: 1e-5},
-			{Name: "skipped", Start: 0.3, Low: 0.001, High: 1.2, Neutral: 1},
-			paramCache, paramSpeedup,
+			{Name: "skipped", Start: 0.3, Low: 0.001, High: 1, Neutral: 1},
+			startAt(paramCache, 6e7), startAt(paramSpeedup, 4),
 			{Name: "tuned", Start: 1.3, Low: 0.5, High: 4, Neutral: 1},
 			{Name: "chain", Unit: "s", Start: 1e-8, Low: 1e-12, High: 1e-7},
+			{Name: "chain exponent", Start: 0.4, Low: 0.01, High: 1.5},
 		},
 		Seconds: func(p, x []float64) float64 {
-			rows, distinct, picks, hidden, inner := x[0], x[1], x[2], x[4], x[5]
+			rows, distinct, picks, hidden, inner, tile := x[0], x[1], x[2], x[4], x[5], x[6]
 			values := x[3] * hidden * inner
-			weights := bf16 * values * distinct
+			weights := weight * values * distinct
 			compute := p[1]
-			if x[6] > 0 {
-				compute *= p[10]
+			if x[7] > 0 {
+				compute *= p[8]
 			}
+			blocks := max(distinct, rows/tile+distinct/2)
+			passed := activation*(hidden+inner) + bf16*(hidden+(x[3]-1)*inner)
 			return p[0] + smoothMax(p[3],
-				2*values*(rows+p[5]*distinct)/(compute*g.Rate),
-				inCache(weights, p[8], p[9])*weights/(p[2]*g.Bandwidth)+p[6]*distinct,
-				p[11]*(hidden+inner)) +
-				bf16*(rows+p[7]*(picks-rows))*(2*hidden+x[3]*inner)/(p[4]*g.Bandwidth)
+				2*values*blocks*tile/(compute*rate),
+				inCache(weights, p[6], p[7])*weights/(p[2]*g.Bandwidth),
+				p[9]*(hidden+inner)*math.Pow(tile/64, p[10])) +
+				(rows+p[5]*(picks-rows))*passed/(p[4]*g.Bandwidth)
 		},
 	}
+}
+
+// ExpertsTile returns the rows of a tile that vLLM's kernel for experts in BF16
+// and FP8 takes for a batch of so many positions, where nobody has tuned it
+// (get_default_config in vllm/model_executor/layers/fused_moe/fused_moe.py,
+// versions 0.17 to 0.24).
+func ExpertsTile(positions float64) float64 {
+	switch {
+	case positions <= 32:
+		return 16
+	case positions <= 96:
+		return 32
+	case positions <= 512:
+		return 64
+	}
+	return 128
 }
 
 // RingForm is an all-reduce of that many bytes over one number of GPUs, with

@@ -53,16 +53,8 @@ var operators = []operator{
 	decodeOperator("", "bfloat16", 2, false), prefillOperator("", "bfloat16", 2, false),
 	decodeOperator(" fp8", "fp8", 1, false), prefillOperator(" fp8", "fp8", 1, false),
 	decodeOperator(" window", "bfloat16", 2, true), prefillOperator(" window", "bfloat16", 2, true),
-	{
-		name: "experts bf16", files: "_moe_*_bfloat16.csv.gz",
-		need: []string{"num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "latency_ms"},
-		form: costmodel.ExpertsForm, read: readExperts,
-		bound: func(g costmodel.GPU, x []float64) float64 {
-			matrices := x[3] * x[4] * x[5]
-			return max(2*matrices*x[0]/g.Rate, 2*matrices*x[1]/g.Bandwidth)
-		},
-		target: map[string]float64{"": 0.20},
-	},
+	expertsOperator("bf16", "bfloat16"), expertsOperator("fp8", "fp8"), expertsOperator("fp8_block", "fp8_block"),
+	expertsOperator("nvfp4", "nvfp4"), expertsOperator("int4_wo", "int4_wo"), expertsOperator("w4a16_mxfp4", "w4a16_mxfp4"),
 }
 
 var attentionColumns = []string{"batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "kv_cache_dtype", "step", "latency_ms"}
@@ -130,17 +122,50 @@ func geometry(r *row) string {
 	return r.text("num_heads") + "/" + r.text("num_key_value_heads") + "×" + r.text("head_dim")
 }
 
+// expertsOperator is routed experts of one format, by the names of the report
+// and of the files.
+func expertsOperator(name, format string) operator {
+	p, err := costmodel.LookupPrecision(format)
+	if err != nil {
+		panic(err) // of the list of operators
+	}
+	rate := func(g costmodel.GPU) float64 {
+		switch p.Compute {
+		case costmodel.FP8:
+			return g.FP8
+		case costmodel.FP4:
+			return g.FP4
+		}
+		return g.Rate
+	}
+	weight := p.Weights.BytesPerValue()
+	return operator{
+		name: "experts " + name, files: "_moe_*_" + format + ".csv.gz",
+		need: []string{"num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "latency_ms"},
+		form: func(g costmodel.GPU) costmodel.Form {
+			return costmodel.ExpertsForm(g, rate(g), weight, p.Activations.BytesPerValue())
+		},
+		read: func(r *row) (s costmodel.Sample, curve string, size float64, ok bool) { return readExperts(r, format) },
+		bound: func(g costmodel.GPU, x []float64) float64 {
+			values := x[3] * x[4] * x[5]
+			return max(2*values*x[0]/rate(g), weight*values*x[1]/g.Bandwidth)
+		},
+		target: map[string]float64{"": 0.20},
+	}
+}
+
 // readExperts takes what a rank gets from the routing of the benchmark. That of
-// vLLM 0.14 times a rank alone, and gives every expert a gate.
-func readExperts(r *row) (s costmodel.Sample, curve string, size float64, ok bool) {
+// vLLM 0.14 gives every expert a gate.
+func readExperts(r *row, format string) (s costmodel.Sample, curve string, size float64, ok bool) {
 	alpha := 0.0
 	if power, is := strings.CutPrefix(r.text("distribution"), "power_law_"); is {
 		if _, err := fmt.Sscan(power, &alpha); err != nil && r.err == nil {
 			r.err = fmt.Errorf("%s: distribution is %q", r.at(), r.text("distribution"))
 		}
 	}
+	old := strings.Contains(r.file, "_vllm_0.14.")
 	n, hidden, inner := r.count("num_tokens"), r.number("hidden_size"), r.number("inter_size")/r.number("moe_tp_size")
-	deal := routing{n, r.count("topk"), r.count("num_experts"), r.count("moe_ep_size"), alpha, strings.Contains(r.file, "_vllm_0.14.")}
+	deal := routing{n, r.count("topk"), r.count("num_experts"), r.count("moe_ep_size"), alpha, old}
 	if r.err != nil {
 		return s, "", 0, false
 	}
@@ -148,28 +173,17 @@ func readExperts(r *row) (s costmodel.Sample, curve string, size float64, ok boo
 		r.err = fmt.Errorf("%s: %d of %d experts on %d ranks for %d tokens", r.at(), deal.picks, deal.experts, deal.ranks, deal.positions)
 		return s, "", 0, false
 	}
-	matrices, tuned := 3.0, 0.0
+	part := deal.share()
+	matrices, tile, tuned := 3.0, tileOf(format, deal), 0.0
 	switch {
-	case deal.alone:
-		if slices.Contains(tunedA100, [2]float64{float64(deal.experts / deal.ranks), inner}) {
-			tuned = 1
-		}
-	case hidden == 2688 || deal.picks == 22: // the models of one family, whose experts have no gate
+	case old && slices.Contains(tunedA100, [2]float64{float64(deal.experts / deal.ranks), inner}):
+		tile, tuned = tunedTile(part), 1
+	case !old && (hidden == 2688 || deal.picks == 22): // the models of one family, whose experts have no gate
 		matrices = 2
 	}
-	part := deal.share()
 	group := fmt.Sprintf("%s×%g", r.text("hidden_size"), inner)
-	s = sample(r, group, part.rows, part.distinct, part.picks, matrices, hidden, inner, tuned)
+	s = sample(r, group, part.rows, part.distinct, part.picks, matrices, hidden, inner, tile, tuned)
 	return s, group + "·" + r.text("num_experts") + "·" + r.text("topk") + "·" + r.text("moe_tp_size") + "·" + r.text("moe_ep_size") + "·" + r.text("distribution"), float64(n), true
-}
-
-// tunedA100 are experts of a rank and their inner sizes that vLLM has files of
-// tuned tiles for on A100-SXM4-80GB (vllm/model_executor/layers/fused_moe/configs).
-// For other shapes version 0.14 takes tiles that are half as fast; the rule of
-// 0.24, which the other GPUs are measured with, needs no tuning.
-var tunedA100 = [][2]float64{
-	{1, 1792}, {1, 3072}, {1, 3584}, {1, 7168}, {1, 14336},
-	{8, 1792}, {8, 2048}, {8, 3584}, {8, 4096}, {8, 7168}, {128, 192},
 }
 
 func sample(r *row, group string, inputs ...float64) costmodel.Sample {
@@ -344,8 +358,10 @@ func kernelProvenance(g costmodel.GPU, op operator, path string) costmodel.Prove
 		}
 	}
 	formats := "BF16"
-	if _, f, ok := strings.Cut(op.name, "matrix "); ok {
-		formats = f + " weights"
+	for _, kind := range []string{"matrix ", "experts "} {
+		if f, ok := strings.CutPrefix(op.name, kind); ok {
+			formats = f + " weights"
+		}
 	}
 	return costmodel.Provenance{Platform: g.Name, Formats: formats, Kernels: kernels, Layout: "one GPU",
 		Boundary: "one kernel in a CUDA graph, repeated", Source: filepath.Base(path)}

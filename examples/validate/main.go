@@ -6,7 +6,8 @@
 //	go run ./examples/validate -data ../shared/measured -run ../shared/measured/runs/rtx4090_llama31_8b
 //	go run ./examples/validate -data ../shared/measured -json -plot plots
 //
-// kernels.go and reduce.go fit operators to one half of their geometries,
+// kernels.go and reduce.go fit operators to one half of their geometries (of
+// experts, routing.go tells what a rank gets and tiles.go how it is cut),
 // layers.go to whole layers, wholesteps.go to static batches of engines.
 // closedloop.go composes kernels and simulates engines under a fixed number of
 // clients. runs.go replays recorded runs, request by request: recording.go reads
