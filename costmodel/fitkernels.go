@@ -260,13 +260,13 @@ func DecodeForm(g GPU, cache float64) Form {
 // PrefillForm is the time of one layer's attention for b prompts of s
 // positions each, without cached tokens, that leave KV of so many bytes a value:
 //
-//	floor + width·4·b·n·d·A/(compute·rate) + max(tile·tiles, block·b·n_kv) + chain·keys·d/128 + read/(memory·bandwidth) + written/(write·bandwidth)
+//	floor + width·4·b·n·d·A/(compute·rate) + max(tile·tiles, block·b·n_kv + row·b·n) + chain·keys·d/128 + read/(memory·bandwidth) + written/(write·bandwidth)
 //
 // for A pairs of a query and a key of one prompt. A tile is 128 positions of
 // one head; the chain is its loop over the keys that it sees. A prompt of one
-// position is computed by the kernel for decoding, whose blocks are those of
-// the KV heads, unless there is a window. Keys and values are written by a
-// kernel of their own, which quantises them for a narrow cache; queries, keys,
+// position has no tiles: it is computed by a kernel for decoding, with blocks
+// and rows as in [DecodeForm]. Keys and values are written by a kernel of their
+// own, which quantises them for a narrow cache; queries, keys,
 // values and results are read and written besides. Width is the factor of the
 // head dimension d. The terms add up: a smooth maximum describes the kernels
 // no better.
