@@ -92,8 +92,8 @@ func (r routing) rank(rows []int, rank int) share {
 
 // draw gives every expert a part of the picks in proportion to a number drawn
 // from the power law, rounded, and what is left over or missing one by one to
-// the experts with the fewest, or from those with the most. The busiest rank is
-// the one that is timed.
+// the experts with the fewest, or from those with the most: so the times of few
+// positions say. The busiest rank is the one that is timed.
 func (r routing) draw(random *rand.Rand) share {
 	low, high := 1., 0.8*float64(r.positions)
 	picks := r.positions * r.picks
