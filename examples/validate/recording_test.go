@@ -171,6 +171,10 @@ func TestReplaySettings(t *testing.T) {
 	if h.makespan != 6 {
 		t.Errorf("makespan %v with blocks for one request at a time, want 6", h.makespan)
 	}
+	r = engine(t, fmt.Sprintf(settings, `,"async_scheduling":false,"long_prefill_token_threshold":16`))
+	if h, err = r.run(); err != nil || h.requests[0].first != 2 {
+		t.Errorf("a prompt in two chunks has its first token at %v, %v, want 2", h.requests[0].first, err)
+	}
 }
 
 // A workload file tells which prompts begin with an earlier one; that of
@@ -235,13 +239,28 @@ func TestSeriesErrors(t *testing.T) {
 	if got := (&recording{}).seriesErrors([]second{{T: 1}}); !math.IsNaN(float64(got.Running)) {
 		t.Errorf("without a recorded series %+v", got)
 	}
-	h := &history{makespan: 2.2, steps: []step{{end: 0.4, tokens: 6}, {end: 1.2, tokens: 8}, {end: 2.2}}}
+	h := &history{makespan: 2.2, steps: []step{{end: 0.4, tokens: 6, prompts: 20}, {end: 1.2, tokens: 8}, {end: 2.2}}}
 	var rates []float64
 	for _, s := range h.seriesOf([]second{{T: 0.5}, {T: 1.5}}, 2, 1) {
-		rates = append(rates, s.T, s.OutputRate)
+		rates = append(rates, s.T, s.OutputRate, s.PromptRate)
 	}
-	if want := []float64{0.5, 12, 1.5, 8, 2.5, 0}; !cmp.Equal(rates, want) {
+	if want := []float64{0.5, 12, 40, 1.5, 8, 0, 2.5, 0, 0}; !cmp.Equal(rates, want) {
 		t.Errorf("times and rates %v, want %v", rates, want)
+	}
+}
+
+// A copy of a run, under whatever name, is no other run to fit a host on.
+func TestSameRun(t *testing.T) {
+	var runs []*recording
+	for _, arrival := range []string{"1", "1", "2"} {
+		rec, err := readRecording(folder(t, fmt.Sprintf(settings, ""), changed("arrival_time", arrival)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, rec)
+	}
+	if !runs[0].sameAs(runs[1]) || runs[0].sameAs(runs[2]) {
+		t.Errorf("copy %t, another run %t", runs[0].sameAs(runs[1]), runs[0].sameAs(runs[2]))
 	}
 }
 
