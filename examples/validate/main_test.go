@@ -51,6 +51,9 @@ func TestFlags(t *testing.T) {
 		{[]string{"extra"}, `unexpected argument "extra"`},
 		{[]string{"-data", "/none"}, "-data: stat /none: no such file or directory"},
 		{[]string{"-data", ".", "-tp", "-1"}, "-tp is -1"},
+		{[]string{"-data", ".", "-tp", "2"}, "-tp goes with -run"},
+		{[]string{"-data", ".", "-model", "x"}, "-model goes with -run"},
+		{[]string{"-data", ".", "-run", "x", "-worth"}, "-worth goes without -run"},
 		{[]string{"-data", ".", "-gpu", "abacus"}, `no GPU of the catalogue is named in "abacus"`},
 	} {
 		err := run(c.args, io.Discard, io.Discard)

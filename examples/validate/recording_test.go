@@ -294,7 +294,7 @@ func TestReplayable(t *testing.T) {
 func TestRunPrints(t *testing.T) {
 	r := engine(t, fmt.Sprintf(settings, ""))
 	r.rec.peer = []peerRow{{Metric: "TTFT Mean", Real: 1250, Peer: 1300, Error: 0.04}}
-	report := &runReport{Run: "two", Model: "m", GPU: "g", TP: 1, Ranks: 1, BlockTokens: 16, Residual: &host{Sequence: 1e-3}}
+	report := &runReport{Run: "two", Model: "m", GPU: "g", TP: 1, Ranks: 1, BlockTokens: 16, Residual: &host{Sequence: 1e-3}, AtBound: []string{"sequence"}}
 	if err := report.simulate(r); err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestRunPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := out.String()
-	for _, want := range []string{"TTFT Mean, ms", "met", "missed", "+4.0", "A = ", "missing in a step of", "running, real", "pace"} {
+	for _, want := range []string{"TTFT Mean, ms", "met", "missed", "+4.0", "A = ", "its sequence is at the end of its range", "missing in a step of", "running, real", "pace"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

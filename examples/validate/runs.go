@@ -41,6 +41,9 @@ type runReport struct {
 	LeftOut  []string           `json:"host_left_out,omitempty"`
 	HostFit  costmodel.Accuracy `json:"host_fit"`
 	Residual *host              `json:"residual_per_step,omitempty"`
+	// AtBound are the coefficients of Residual at the end of their range: the
+	// kernels are too slow, or something else than a host is missing.
+	AtBound []string `json:"residual_at_bound,omitempty"`
 
 	Steps       int      `json:"steps"`
 	Sequences   float64  `json:"sequences_per_step"`
@@ -149,11 +152,16 @@ func reportRun(o options, dir string, known map[string]*replay) (*runReport, err
 		report.HostFrom = "no other run: none"
 	}
 	if answers(this) >= fewAnswers {
-		h, _, err := fitHost([]*replay{this})
+		h, c, err := fitHost([]*replay{this})
 		if err != nil {
 			return nil, err
 		}
 		report.Residual = &h
+		for _, k := range c.Coefficients {
+			if k.AtBound {
+				report.AtBound = append(report.AtBound, k.Name)
+			}
+		}
 	}
 	return report, report.simulate(this)
 }
