@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"servesim/costmodel"
@@ -61,7 +60,7 @@ func lives(runs []*replay, h host) ([]costmodel.Sample, error) {
 		try.host = h
 		past, err := try.run()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.rec.dir, err)
+			return nil, err
 		}
 		samples = append(samples, past.lives(r.rec)...)
 	}

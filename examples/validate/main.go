@@ -88,6 +88,14 @@ func parse(args []string, messages io.Writer) (o options, err error) {
 	if o.tp < 0 {
 		return o, fmt.Errorf("-tp is %d", o.tp)
 	}
+	switch {
+	case o.run == "" && o.model != "":
+		return o, errors.New("-model goes with -run")
+	case o.run == "" && o.tp != 0:
+		return o, errors.New("-tp goes with -run")
+	case o.run != "" && o.worth:
+		return o, errors.New("-worth goes without -run")
+	}
 	if _, err := os.Stat(o.data); err != nil {
 		return o, fmt.Errorf("-data: %w", err)
 	}

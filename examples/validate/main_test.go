@@ -55,6 +55,9 @@ func TestFlags(t *testing.T) {
 		{[]string{"extra"}, `unexpected argument "extra"`},
 		{[]string{"-data", "/none"}, "-data: stat /none: no such file or directory"},
 		{[]string{"-data", ".", "-tp", "-1"}, "-tp is -1"},
+		{[]string{"-data", ".", "-tp", "2"}, "-tp goes with -run"},
+		{[]string{"-data", ".", "-model", "x"}, "-model goes with -run"},
+		{[]string{"-data", ".", "-run", "x", "-worth"}, "-worth goes without -run"},
 		{[]string{"-data", ".", "-gpu", "abacus"}, `no GPU of the catalogue is named in "abacus"`},
 	} {
 		err := run(c.args, io.Discard, io.Discard)
@@ -462,11 +465,14 @@ func TestRecordedRun(t *testing.T) {
 	if r.BarePace < 0.95 || r.BarePace > 1.05 || r.Blocks != 2588 || r.BlocksFrom != "recorded" || r.Preemptions == 0 || r.Amplification < 0.8 {
 		t.Errorf("pace %v, %d blocks %s, %d preemptions, amplification %v", r.BarePace, r.Blocks, r.BlocksFrom, r.Preemptions, r.Amplification)
 	}
+	if r.Shared != 31 || r.SharedFrom != "sharegpt-llama-3.1-8b-300-sps10.csv" {
+		t.Errorf("%d prompts begin with an earlier one, by %q", r.Shared, r.SharedFrom)
+	}
 	text, err := json.Marshal(report{Runs: []*runReport{r}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"kv_blocks_from":"recorded"`, `"peer_error":`, `"series":[{"t":1,`, `"pace_without_host":`, `"ttft_amplification":`, `"energy_and_price_estimate":`} {
+	for _, want := range []string{`"kv_blocks_from":"recorded"`, `"peer_error":`, `"series":[{"t":1,`, `"series_recorded":[{"t":1,`, `"pace_without_host":`, `"ttft_amplification":`, `"energy_and_price_estimate":`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %s in the JSON", want)
 		}

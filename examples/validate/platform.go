@@ -75,7 +75,7 @@ var absentGPUs = []string{"A100-PCIe-40", "A100-40-PCIe", "H100-NVL", "RTX-4090-
 func gpuOf(name string) (costmodel.GPU, error) {
 	for _, other := range absentGPUs {
 		if mentions(name, other) {
-			return costmodel.GPU{}, fmt.Errorf("%q is a %s, which the catalogue does not have; -gpu takes another", name, other)
+			return costmodel.GPU{}, fmt.Errorf("%q is a %s, which the catalogue does not have", name, other)
 		}
 	}
 	if mentions(name, "A100") {

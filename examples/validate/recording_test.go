@@ -160,7 +160,7 @@ func TestReplaySettings(t *testing.T) {
 		t.Errorf("a prompt larger than a step gives %v, want rejected", err)
 	}
 	r.rec.requests[0].Prompt, r.rec.settings.maxModelLen = 64, 66
-	if _, err := r.run(); err == nil || err.Error() != "request r0: ended after 2 of its 3 tokens" {
+	if _, err := r.run(); err == nil || !strings.HasSuffix(err.Error(), ": request r0: ended after 2 of its 3 tokens") {
 		t.Errorf("a context that is too short gives %v", err)
 	}
 	r.rec.settings.maxModelLen, r.blocks = 0, 4 // one is reserved: room for both prompts, not for answers
@@ -170,6 +170,10 @@ func TestReplaySettings(t *testing.T) {
 	}
 	if h.makespan != 6 {
 		t.Errorf("makespan %v with blocks for one request at a time, want 6", h.makespan)
+	}
+	r = engine(t, fmt.Sprintf(settings, `,"async_scheduling":false,"long_prefill_token_threshold":16`))
+	if h, err = r.run(); err != nil || h.requests[0].first != 2 {
+		t.Errorf("a prompt in two chunks has its first token at %v, %v, want 2", h.requests[0].first, err)
 	}
 }
 
@@ -235,13 +239,28 @@ func TestSeriesErrors(t *testing.T) {
 	if got := (&recording{}).seriesErrors([]second{{T: 1}}); !math.IsNaN(float64(got.Running)) {
 		t.Errorf("without a recorded series %+v", got)
 	}
-	h := &history{makespan: 2.2, steps: []step{{end: 0.4, tokens: 6}, {end: 1.2, tokens: 8}, {end: 2.2}}}
+	h := &history{makespan: 2.2, steps: []step{{end: 0.4, tokens: 6, prompts: 20}, {end: 1.2, tokens: 8}, {end: 2.2}}}
 	var rates []float64
 	for _, s := range h.seriesOf([]second{{T: 0.5}, {T: 1.5}}, 2, 1) {
-		rates = append(rates, s.T, s.OutputRate)
+		rates = append(rates, s.T, s.OutputRate, s.PromptRate)
 	}
-	if want := []float64{0.5, 12, 1.5, 8, 2.5, 0}; !cmp.Equal(rates, want) {
+	if want := []float64{0.5, 12, 40, 1.5, 8, 0, 2.5, 0, 0}; !cmp.Equal(rates, want) {
 		t.Errorf("times and rates %v, want %v", rates, want)
+	}
+}
+
+// A copy of a run, under whatever name, is no other run to fit a host on.
+func TestSameRun(t *testing.T) {
+	var runs []*recording
+	for _, arrival := range []string{"1", "1", "2"} {
+		rec, err := readRecording(folder(t, fmt.Sprintf(settings, ""), changed("arrival_time", arrival)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, rec)
+	}
+	if !runs[0].sameAs(runs[1]) || runs[0].sameAs(runs[2]) {
+		t.Errorf("copy %t, another run %t", runs[0].sameAs(runs[1]), runs[0].sameAs(runs[2]))
 	}
 }
 
@@ -275,7 +294,7 @@ func TestReplayable(t *testing.T) {
 func TestRunPrints(t *testing.T) {
 	r := engine(t, fmt.Sprintf(settings, ""))
 	r.rec.peer = []peerRow{{Metric: "TTFT Mean", Real: 1250, Peer: 1300, Error: 0.04}}
-	report := &runReport{Run: "two", Model: "m", GPU: "g", TP: 1, Ranks: 1, BlockTokens: 16, Residual: &host{Sequence: 1e-3}}
+	report := &runReport{Run: "two", Model: "m", GPU: "g", TP: 1, Ranks: 1, BlockTokens: 16, Residual: &host{Sequence: 1e-3}, AtBound: []string{"sequence"}}
 	if err := report.simulate(r); err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +303,7 @@ func TestRunPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := out.String()
-	for _, want := range []string{"TTFT Mean, ms", "met", "missed", "+4.0", "A = ", "missing in a step of", "running, real", "pace"} {
+	for _, want := range []string{"TTFT Mean, ms", "met", "missed", "+4.0", "A = ", "its sequence is at the end of its range", "missing in a step of", "running, real", "pace"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -89,7 +89,7 @@ func (r *replay) run() (*history, error) {
 	for ; ; step++ {
 		if idle(steppers) {
 			if h.refused != nil {
-				return nil, h.refused
+				return nil, fmt.Errorf("%s: %w", r.rec.dir, h.refused)
 			}
 			if next == len(requests) {
 				h.makespan = now
@@ -102,7 +102,7 @@ func (r *replay) run() (*history, error) {
 			k := leastLoaded(steppers, next)
 			h.requests[next].taken, h.requests[next].rank = seen, k
 			if why := steppers[k].Submit(at(now), requests[next]); why != "" {
-				return nil, fmt.Errorf("request %s: %s", r.rec.requests[next].ID, why)
+				return nil, fmt.Errorf("%s: request %s: %s", r.rec.dir, r.rec.requests[next].ID, why)
 			}
 		}
 		if now, err = r.step(h, steppers, batches, now); err != nil {

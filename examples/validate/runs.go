@@ -41,6 +41,9 @@ type runReport struct {
 	LeftOut  []string           `json:"host_left_out,omitempty"`
 	HostFit  costmodel.Accuracy `json:"host_fit"`
 	Residual *host              `json:"residual_per_step,omitempty"`
+	// AtBound are the coefficients of Residual at the end of their range: the
+	// kernels are too slow, or something else than a host is missing.
+	AtBound []string `json:"residual_at_bound,omitempty"`
 
 	Steps       int      `json:"steps"`
 	Sequences   float64  `json:"sequences_per_step"`
@@ -84,10 +87,7 @@ func reportRuns(o options) (list []*runReport, leftOut []string, err error) {
 	if o.run != "" {
 		dir := filepath.Clean(o.run)
 		r, err := reportRun(o, dir, known)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", dir, err)
-		}
-		return []*runReport{r}, nil, nil
+		return []*runReport{r}, nil, err
 	}
 	for _, dir := range runFolders(filepath.Join(o.data, "runs")) {
 		r, err := reportRun(o, dir, known)
@@ -152,11 +152,16 @@ func reportRun(o options, dir string, known map[string]*replay) (*runReport, err
 		report.HostFrom = "no other run: none"
 	}
 	if answers(this) >= fewAnswers {
-		h, _, err := fitHost([]*replay{this})
+		h, c, err := fitHost([]*replay{this})
 		if err != nil {
 			return nil, err
 		}
 		report.Residual = &h
+		for _, k := range c.Coefficients {
+			if k.AtBound {
+				report.AtBound = append(report.AtBound, k.Name)
+			}
+		}
 	}
 	return report, report.simulate(this)
 }
@@ -230,12 +235,21 @@ func (r *runReport) judge() {
 	}
 }
 
-// prepare reads a run and what is needed to simulate it.
+// prepare reads a run and what is needed to simulate it. Errors name the folder
+// or a file in it.
 func prepare(o options, dir string) (*replay, *runReport, error) {
 	rec, err := readRecording(dir)
 	if err != nil {
 		return nil, nil, err
 	}
+	r, report, err := newReplay(o, rec)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return r, report, nil
+}
+
+func newReplay(o options, rec *recording) (*replay, *runReport, error) {
 	rec.settings.tp = cmp.Or(o.tp, rec.settings.tp)
 	e := rec.settings
 	gpuName := cmp.Or(o.gpu, rec.meta.Hardware.Device, rec.name)
@@ -258,7 +272,7 @@ func prepare(o options, dir string) (*replay, *runReport, error) {
 	case s != nil:
 		r.device, report.Device = s, "layers/"+s.source
 	case gpuErr != nil:
-		return nil, nil, gpuErr
+		return nil, nil, fmt.Errorf("%w; -gpu gives one", gpuErr)
 	default:
 		k, err := newKernelStack(o.data, e.layout(m, g))
 		if err != nil {
@@ -271,7 +285,7 @@ func prepare(o options, dir string) (*replay, *runReport, error) {
 	}
 	report.Blocks = r.blocks
 	if e.prefixes {
-		r.shared, report.SharedFrom, err = rec.sharedPrompts(filepath.Dir(filepath.Clean(dir)), filepath.Join(o.data, "runs"))
+		r.shared, report.SharedFrom, err = rec.sharedPrompts(filepath.Dir(filepath.Clean(rec.dir)), filepath.Join(o.data, "runs"))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -142,6 +142,9 @@ func printRun(out io.Writer, r *runReport) error {
 	line("host %s, fitted on %s", r.Host, r.HostFrom)
 	if r.Residual != nil {
 		line("host that this run by itself would need: %s", *r.Residual)
+		for _, name := range r.AtBound {
+			line("  its %s is at the end of its range: kernels too slow, or more than a host is missing", name)
+		}
 	}
 	for _, why := range r.LeftOut {
 		line("no host from %s", why)
