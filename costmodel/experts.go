@@ -84,6 +84,51 @@ func (e RoutedExperts) Distinct(n float64) float64 {
 	return e.largest(mean, variance, local)
 }
 
+// Tile returns the rows of a tile of the kernel that vLLM takes when n positions
+// pick experts and nobody has tuned it for their shape, by the precision: a rule
+// of its own (get_default_config of fused_moe.py, versions 0.17 to 0.24), or
+// that of the library that it calls.
+func (e RoutedExperts) Tile(n float64) float64 {
+	p, picks := e.Precision, n*float64(e.PerPosition)
+	mean := picks / float64(e.Count)
+	switch narrow := p.Weights.BytesPerValue() < 1; {
+	case p.Compute == FP4: // TensorRT-LLM
+		return min(max(powerOfTwo(math.Floor(mean)), 8), 64)
+	case p.Compute == FP8 && p.Weights.Group > 0:
+		if n <= 64 {
+			return 16
+		}
+		return 64
+	case p.Compute == BF16 && narrow && p.Weights.Group == mxfp4.Group: // Marlin
+		for _, tile := range []float64{8, 16, 32, 48} {
+			if mean < 0.9*tile {
+				return tile
+			}
+		}
+		return 64
+	case p.Compute == BF16 && narrow: // few picks have a kernel of their own
+		switch {
+		case picks*float64(e.Ranks)/float64(e.Count) <= 6:
+			return min(powerOfTwo(n), 16)
+		case n <= 20:
+			return 16
+		case n <= 40:
+			return 32
+		}
+		return 64
+	case n <= 32:
+		return 16
+	case n <= 96:
+		return 32
+	case n <= 512:
+		return 64
+	}
+	return 128
+}
+
+// powerOfTwo rounds up; 1 is the least.
+func powerOfTwo(x float64) float64 { return math.Exp2(math.Ceil(math.Log2(max(x, 1)))) }
+
 // largest returns the expected largest of Ranks numbers with this mean, and
 // this variance if they were independent of each other.
 func (e RoutedExperts) largest(mean, variance, most float64) float64 {

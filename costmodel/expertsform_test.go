@@ -23,7 +23,7 @@ func TestExpertsFollowTheLaws(t *testing.T) {
 			t.Fatal(err)
 		}
 		rate, weight := g.Peak(p.Compute), p.Weights.BytesPerValue()
-		form := costmodel.ExpertsForm(g, rate, weight, p.Activations.BytesPerValue())
+		form := costmodel.ExpertsForm(g, p)
 		at := map[string]int{}
 		for i, q := range form.Parameters {
 			at[q.Name] = i
@@ -68,9 +68,11 @@ func TestExpertsFollowTheLaws(t *testing.T) {
 	}
 }
 
+// The rule of vLLM for BF16; the others are of the libraries that it calls.
 func TestExpertsTile(t *testing.T) {
+	e := costmodel.RoutedExperts{Count: 128, PerPosition: 8, Ranks: 1}
 	for positions, want := range map[float64]float64{1: 16, 32: 16, 33: 32, 96: 32, 97: 64, 512: 64, 513: 128, 1e5: 128} {
-		if got := costmodel.ExpertsTile(positions); got != want {
+		if got := e.Tile(positions); got != want {
 			t.Errorf("%v positions: tiles of %v rows, want %v", positions, got, want)
 		}
 	}

@@ -167,7 +167,7 @@ func TestFitRefuses(t *testing.T) {
 
 func TestColdLeavesTheCacheOut(t *testing.T) {
 	g := costmodel.GPU{Rate: 1e15, Bandwidth: 1e12}
-	form := costmodel.MatrixForm(g, g.Rate, 2, 2)
+	form := costmodel.MatrixForm(g, costmodel.Precision{})
 	truth := []float64{2e-6, 0.8, 0.8, 2, 1, 3e7, 4, 3e7, 0.5, 1e-10, 1000}
 	var samples []costmodel.Sample
 	for i := range 14 {
@@ -197,11 +197,11 @@ func TestFormsRiseWithWork(t *testing.T) {
 		x    []float64
 	}{
 		{costmodel.KernelForm(g), []float64{1e9, 1e6}},
-		{costmodel.MatrixForm(g, g.Rate, 2, 2), []float64{64, 4096, 4096}},
-		{costmodel.MatrixForm(g, g.FP8, 1, 2), []float64{64, 4096, 4096}},
+		{costmodel.MatrixForm(g, costmodel.Precision{}), []float64{64, 4096, 4096}},
+		{costmodel.MatrixForm(g, precision("fp8")), []float64{64, 4096, 4096}},
 		{costmodel.DecodeForm(g, 2), []float64{16, 32, 8, 128, 1000, 0}},
 		{costmodel.PrefillForm(g, 2), []float64{2, 32, 8, 128, 1000, 0}},
-		{costmodel.ExpertsForm(g, g.Rate, 2, 2), []float64{64, 8, 128, 3, 2048, 768, 16, 0}},
+		{costmodel.ExpertsForm(g, costmodel.Precision{}), []float64{64, 8, 128, 3, 2048, 768, 16, 0}},
 		{costmodel.MixedForm(), []float64{512, 1e5, 1e5, 16, 16000, 1000}},
 		{costmodel.RingForm(8, 5e5), []float64{1e5}},
 		{costmodel.LayerForm(g), []float64{1e9, 1e6, 1e5}},
@@ -269,10 +269,10 @@ func matrixForms(t *testing.T) map[string]*costmodel.Calibration {
 		form   costmodel.Form
 		values []float64
 	}{
-		"BF16":               {costmodel.MatrixForm(g, g.Rate, 2, 2), wide},
-		"FP8":                {costmodel.MatrixForm(g, g.FP8, 1, 2), narrow},
-		"NVFP4":              {costmodel.MatrixForm(g, g.FP4, 9./16, 2), narrow},
-		"unknown processors": {costmodel.MatrixForm(unknown, g.Rate, 2, 2), wide},
+		"BF16":               {costmodel.MatrixForm(g, costmodel.Precision{}), wide},
+		"FP8":                {costmodel.MatrixForm(g, precision("fp8")), narrow},
+		"NVFP4":              {costmodel.MatrixForm(g, precision("nvfp4")), narrow},
+		"unknown processors": {costmodel.MatrixForm(unknown, costmodel.Precision{}), wide},
 	} {
 		c := &costmodel.Calibration{Form: f.form}
 		for i, p := range f.form.Parameters {

@@ -90,9 +90,9 @@ func KernelForm(g GPU) Form {
 	}
 }
 
-// MatrixForm is the time of a product (m × k)·(k × n) at a rate in FLOP per
-// second, with weights and activations of so many bytes a value and BF16
-// results:
+// MatrixForm is the time of a product (m × k)·(k × n) of BF16 activations and
+// results, with weights of B_w bytes a value and activations of B_a as the
+// precision has them:
 //
 //	floor + chain·k/(1 + k/split) + ‖ 2·mn^(1-wave)·tiled^wave·k/(compute·rate) + 2mn/(output·bandwidth), (B_a·mk + B_w·kn + 2mn)/(memory·bandwidth) ‖
 //
@@ -100,12 +100,12 @@ func KernelForm(g GPU) Form {
 // counting as traffic. The chain is the loop of one tile over k, which splits of
 // k bound. Tiled is m·n rounded up to whole waves: see tiledValues.
 //
-// Weights of fewer bytes than activations mean that a kernel of its own brings
-// the activations to the weights' format first, of which the product then reads
-// B_w·mk bytes. Kernels for such formats do not split k, so that the chain
-// hides what it waits for, and take taller tiles for more rows, whose loop is longer:
+// Where products do not compute in BF16, a kernel of its own brings the
+// activations to their format first. Kernels for such formats do not split k, so
+// that the chain hides what it waits for, and take taller tiles for more rows,
+// whose loop is longer:
 //
-//	floor + ‖ row·m, (B_a + B_w)·mk/(quantise·bandwidth) ‖₄ + ‖ …, …, chain·k·(1 + min(m, 256)/height) ‖
+//	floor + ‖ row·m, (2 + B_a)·mk/(quantise·bandwidth) ‖₄ + ‖ …, …, chain·k·(1 + min(m, 256)/height) ‖
 //
 // A benchmark rotates several matrices of weights but not the activations and
 // results, so that the weights of which cache bytes stay near and the activation
@@ -113,7 +113,7 @@ func KernelForm(g GPU) Form {
 // and results are as near in an engine, whose kernels have just written them.
 //
 // The time rises with m, n and k, cold or not.
-func MatrixForm(g GPU, rate, weight, activation float64) Form {
+func MatrixForm(g GPU, p Precision) Form {
 	form := Form{
 		Name:   matrixForm,
 		Inputs: []string{"m", "n", "k"},
@@ -126,40 +126,55 @@ func MatrixForm(g GPU, rate, weight, activation float64) Form {
 			{Name: "chain", Unit: "s", Start: 2e-9, Low: 1e-11, High: 1e-6},
 		},
 	}
-	// work returns the time of products and traffic, on activations of so many
-	// bytes a value beside other bytes that a kernel before has moved. It also
-	// returns the factor on the time of activations.
-	work := func(p, x []float64, activation, moved, chain float64) (seconds, warm float64) {
-		m, n, k := x[0], x[1], x[2]
-		weights, in, out := weight*k*n, activation*m*k, bf16*m*n
-		passing := in + out + moved
-		near := inCache(weights+passing*p[5]/p[7], p[5], p[6])
-		warm = inCache(weights+passing, p[7], p[6])
-		tiled := m * n * math.Pow(tiledValues(m, n, float64(g.Processors))/(m*n), p[8])
-		return smoothMax(p[3],
-			2*tiled*k/(p[1]*rate)+warm*out/(p[4]*g.Bandwidth),
-			(near*weights+warm*(in+out))/(p[2]*g.Bandwidth),
-			chain), warm
-	}
-	if weight >= activation {
+	f := newMatrixFormula(g, p)
+	form.Seconds = f.seconds
+	if !f.converts {
 		form.Parameters = append(form.Parameters,
 			Parameter{Name: "split", Start: 1000, Low: 10, High: 1e5, Neutral: 1e9})
-		form.Seconds = func(p, x []float64) float64 {
-			seconds, _ := work(p, x, activation, 0, 0)
-			return p[0] + p[9]*x[2]/(1+x[2]/p[10]) + seconds
-		}
 		return form
 	}
 	form.Parameters = append(form.Parameters,
 		Parameter{Name: "height", Start: 128, Low: 10, High: 1e5, Neutral: 1e9},
 		Parameter{Name: "quantise", Start: 0.8, Low: 0.05, High: 10, Neutral: 1e9},
 		Parameter{Name: "row", Unit: "s", Start: 5e-9, Low: 1e-12, High: 1e-7})
-	form.Seconds = func(p, x []float64) float64 {
-		moved := (activation + weight) * x[0] * x[2]
-		seconds, warm := work(p, x, weight, moved, p[9]*x[2]*(1+min(x[0], 256)/p[10]))
-		return p[0] + smoothMax(4, p[12]*x[0], warm*moved/(p[11]*g.Bandwidth)) + seconds
-	}
 	return form
+}
+
+// matrixFormula is the formula of MatrixForm. The formulas of this file are no
+// closures, so that a simulated step evaluates them without an allocation.
+type matrixFormula struct {
+	rate, bandwidth, processors float64
+	weight, activation          float64 // bytes a value
+	converts                    bool    // activations to another format
+}
+
+func newMatrixFormula(g GPU, p Precision) matrixFormula {
+	return matrixFormula{g.Peak(p.Compute), g.Bandwidth, float64(g.Processors), p.Weights.BytesPerValue(), p.Activations.BytesPerValue(), p.Compute != BF16}
+}
+
+func (f matrixFormula) seconds(p, x []float64) float64 {
+	if !f.converts {
+		seconds, _ := f.work(p, x, 0, 0)
+		return p[0] + p[9]*x[2]/(1+x[2]/p[10]) + seconds
+	}
+	moved := (bf16 + f.activation) * x[0] * x[2]
+	seconds, warm := f.work(p, x, moved, p[9]*x[2]*(1+min(x[0], 256)/p[10]))
+	return p[0] + smoothMax(4, p[12]*x[0], warm*moved/(p[11]*f.bandwidth)) + seconds
+}
+
+// work returns the time of products and traffic beside other bytes that a
+// kernel before has moved, and the factor on the time of activations.
+func (f matrixFormula) work(p, x []float64, moved, chain float64) (seconds, warm float64) {
+	m, n, k := x[0], x[1], x[2]
+	weights, in, out := f.weight*k*n, f.activation*m*k, bf16*m*n
+	passing := in + out + moved
+	near := inCache(weights+passing*p[5]/p[7], p[5], p[6])
+	warm = inCache(weights+passing, p[7], p[6])
+	tiled := m * n * math.Pow(tiledValues(m, n, f.processors)/(m*n), p[8])
+	return smoothMax(p[3],
+		2*tiled*k/(p[1]*f.rate)+warm*out/(p[4]*f.bandwidth),
+		(near*weights+warm*(in+out))/(p[2]*f.bandwidth),
+		chain), warm
 }
 
 // tiledValues returns m·n rounded up to whole waves: every processor computes a
@@ -237,24 +252,27 @@ func DecodeForm(g GPU, cache float64) Form {
 			{Name: "swap", Unit: "s", Start: 1e-7, Low: 1e-9, High: 1e-4},
 			paramCache, paramSpeedup,
 		}, headDims...),
-		Seconds: func(p, x []float64) float64 {
-			b, heads, kv, dim, context := x[0], x[1], x[2], x[3], x[4]
-			if window := x[5]; window > 0 {
-				context = min(context, window)
-			}
-			start, chain := p[0]+p[2]*dim, p[6]*math.Sqrt(context)
-			if heads == kv {
-				chain = max(chain, p[7]*context)
-			} else if b > 1 && kv > 1 {
-				start += p[8]
-			}
-			bytes := 2*cache*kv*dim*context*b + 4*heads*dim*b
-			moved := ofHeadDim(dim, p[11:]) * inCache(bytes, p[9], p[10]) * bytes / (p[1] * g.Bandwidth)
-			blocks := p[3] * b * kv
-			work := max(moved, blocks) + p[4]*min(moved, blocks) + p[5]*b*heads
-			return start + math.Sqrt(work*work+chain*chain)
-		},
+		Seconds: func(p, x []float64) float64 { return decodeSeconds(g.Bandwidth, cache, p, x) },
 	}
+}
+
+// decodeSeconds is the formula of DecodeForm.
+func decodeSeconds(bandwidth, cache float64, p, x []float64) float64 {
+	b, heads, kv, dim, context := x[0], x[1], x[2], x[3], x[4]
+	if window := x[5]; window > 0 {
+		context = min(context, window)
+	}
+	start, chain := p[0]+p[2]*dim, p[6]*math.Sqrt(context)
+	if heads == kv {
+		chain = max(chain, p[7]*context)
+	} else if b > 1 && kv > 1 {
+		start += p[8]
+	}
+	bytes := 2*cache*kv*dim*context*b + 4*heads*dim*b
+	moved := ofHeadDim(dim, p[11:]) * inCache(bytes, p[9], p[10]) * bytes / (p[1] * bandwidth)
+	blocks := p[3] * b * kv
+	work := max(moved, blocks) + p[4]*min(moved, blocks) + p[5]*b*heads
+	return start + math.Sqrt(work*work+chain*chain)
 }
 
 // PrefillForm is the time of one layer's attention for b prompts of s
@@ -288,22 +306,30 @@ func PrefillForm(g GPU, cache float64) Form {
 			paramCache, paramSpeedup,
 		}, headDims...),
 		Seconds: func(p, x []float64) float64 {
-			b, heads, kv, dim, s, window := x[0], x[1], x[2], x[3], x[4], x[5]
-			_, seen := pairs(s, 0, window)
-			keys := s
-			if window > 0 {
-				keys = min(s, window+tileRows)
-			}
-			launch := b * (p[5]*kv + p[6]*heads)
-			if s > 1 {
-				launch = max(launch, p[4]*b*heads*math.Ceil(s/tileRows))
-			}
-			values := b * s * dim
-			read, written := values*(4*heads+2*cache*kv), values*2*cache*kv
-			return p[0] + ofHeadDim(dim, p[10:])*4*b*heads*dim*seen/(p[1]*g.Rate) + launch + p[3]*keys*dim/128 +
-				inCache(read, p[8], p[9])*read/(p[2]*g.Bandwidth) + written/(p[7]*g.Bandwidth)
+			work, chain := prefillSeconds(g.Rate, g.Bandwidth, cache, p, x)
+			return p[0] + work + chain
 		},
 	}
+}
+
+// prefillSeconds is the formula of PrefillForm without the floor. Prompts of one
+// launch add up their work, and share the longest chain.
+func prefillSeconds(rate, bandwidth, cache float64, p, x []float64) (work, chain float64) {
+	b, heads, kv, dim, s, window := x[0], x[1], x[2], x[3], x[4], x[5]
+	_, seen := pairs(s, 0, window)
+	keys := s
+	if window > 0 {
+		keys = min(s, window+tileRows)
+	}
+	launch := b * (p[5]*kv + p[6]*heads)
+	if s > 1 {
+		launch = max(launch, p[4]*b*heads*math.Ceil(s/tileRows))
+	}
+	values := b * s * dim
+	read, written := values*(4*heads+2*cache*kv), values*2*cache*kv
+	work = ofHeadDim(dim, p[10:])*4*b*heads*dim*seen/(p[1]*rate) + launch +
+		inCache(read, p[8], p[9])*read/(p[2]*bandwidth) + written/(p[7]*bandwidth)
+	return work, p[3] * keys * dim / 128
 }
 
 // tileRows are the queries of one tile.
@@ -335,9 +361,8 @@ func MixedForm() Form {
 	}
 }
 
-// ExpertsForm is the time of the routed experts of one layer on one GPU, whose
-// products run at a rate in FLOP per second, with weights and activations of so
-// many bytes a value and BF16 results. Rows are the picks that its experts
+// ExpertsForm is the time of the routed experts of one layer on one GPU, with
+// BF16 results. Rows are the picks that its experts
 // compute and distinct the experts that have any; picks are those that pass
 // through the kernels around the products, of other ranks too unless they are
 // sorted out before. Matrices are those of one expert, three with a gate.
@@ -345,7 +370,7 @@ func MixedForm() Form {
 //	floor + ‖ 2·values·blocks·rows of a tile/(compute·rate), weights of the distinct experts/(memory·bandwidth), chain·(h + I)·(rows of a tile/64)^exponent ‖ + activations/(activation·bandwidth)
 //
 // Values are those of one expert. Its rows are computed in blocks as high as a
-// tile of the kernel, which the engine chooses ([ExpertsTile]): at least one for
+// tile of the kernel, which the engine chooses ([RoutedExperts.Tile]): at least one for
 // each distinct expert, and on average the last one of each is half full. The
 // chain is the loops of one tile over the hidden and the inner size; higher
 // tiles take shorter steps, so that theirs are slower. A pick of another rank
@@ -355,7 +380,7 @@ func MixedForm() Form {
 //
 // Routing is an input and not fitted: take it from [RoutedExperts] or from what
 // a benchmark says of itself.
-func ExpertsForm(g GPU, rate, weight, activation float64) Form {
+func ExpertsForm(g GPU, p Precision) Form {
 	return Form{
 		Name:   expertsForm,
 		Inputs: []string{"rows", "distinct", "picks", "matrices", "hidden", "inner", "rows of a tile", "tuned"},
@@ -368,39 +393,34 @@ func ExpertsForm(g GPU, rate, weight, activation float64) Form {
 			{Name: "chain", Unit: "s", Start: 1e-8, Low: 1e-12, High: 1e-7},
 			{Name: "chain exponent", Start: 0.4, Low: 0.01, High: 1.5},
 		},
-		Seconds: func(p, x []float64) float64 {
-			rows, distinct, picks, hidden, inner, tile := x[0], x[1], x[2], x[4], x[5], x[6]
-			values := x[3] * hidden * inner
-			weights := weight * values * distinct
-			compute := p[1]
-			if x[7] > 0 {
-				compute *= p[8]
-			}
-			blocks := max(distinct, rows/tile+distinct/2)
-			passed := activation*(hidden+inner) + bf16*(hidden+(x[3]-1)*inner)
-			return p[0] + smoothMax(p[3],
-				2*values*blocks*tile/(compute*rate),
-				inCache(weights, p[6], p[7])*weights/(p[2]*g.Bandwidth),
-				p[9]*(hidden+inner)*math.Pow(tile/64, p[10])) +
-				(rows+p[5]*(picks-rows))*passed/(p[4]*g.Bandwidth)
-		},
+		Seconds: newExpertsFormula(g, p).seconds,
 	}
 }
 
-// ExpertsTile returns the rows of a tile that vLLM's kernel for experts in BF16
-// and FP8 takes for a batch of so many positions, where nobody has tuned it
-// (get_default_config in vllm/model_executor/layers/fused_moe/fused_moe.py,
-// versions 0.17 to 0.24).
-func ExpertsTile(positions float64) float64 {
-	switch {
-	case positions <= 32:
-		return 16
-	case positions <= 96:
-		return 32
-	case positions <= 512:
-		return 64
+// expertsFormula is the formula of ExpertsForm.
+type expertsFormula struct {
+	rate, bandwidth, weight, activation float64
+}
+
+func newExpertsFormula(g GPU, p Precision) expertsFormula {
+	return expertsFormula{g.Peak(p.Compute), g.Bandwidth, p.Weights.BytesPerValue(), p.Activations.BytesPerValue()}
+}
+
+func (f expertsFormula) seconds(p, x []float64) float64 {
+	rows, distinct, picks, hidden, inner, tile := x[0], x[1], x[2], x[4], x[5], x[6]
+	values := x[3] * hidden * inner
+	weights := f.weight * values * distinct
+	compute := p[1]
+	if x[7] > 0 {
+		compute *= p[8]
 	}
-	return 128
+	blocks := max(distinct, rows/tile+distinct/2)
+	passed := f.activation*(hidden+inner) + bf16*(hidden+(x[3]-1)*inner)
+	return p[0] + smoothMax(p[3],
+		2*values*blocks*tile/(compute*f.rate),
+		inCache(weights, p[6], p[7])*weights/(p[2]*f.bandwidth),
+		p[9]*(hidden+inner)*math.Pow(tile/64, p[10])) +
+		(rows+p[5]*(picks-rows))*passed/(p[4]*f.bandwidth)
 }
 
 // RingForm is an all-reduce of that many bytes over one number of GPUs, with
@@ -413,7 +433,7 @@ func RingForm(gpus int, switchover float64) Form { return ringForm("all-reduce",
 func GatherForm(gpus int, switchover float64) Form { return ringForm("gather", gpus, switchover, 1) }
 
 func ringForm(name string, gpus int, switchover, turns float64) Form {
-	n := float64(gpus)
+	f := ringFormula{float64(gpus), switchover, turns}
 	return Form{
 		Name:   name,
 		Inputs: []string{"bytes"},
@@ -423,13 +443,18 @@ func ringForm(name string, gpus int, switchover, turns float64) Form {
 			{Name: "ring floor", Unit: "s", Start: 1e-5, Low: 1e-7, High: 1e-3},
 			{Name: "ring", Unit: "B/s", Start: 1e11, Low: 5e8, High: 2e12},
 		},
-		Seconds: func(p, x []float64) float64 {
-			if x[0] <= switchover {
-				return p[0] + (n-1)*x[0]/p[1]
-			}
-			return p[2] + turns*(n-1)/n*x[0]/p[3]
-		},
+		Seconds: func(p, x []float64) float64 { return f.seconds(p, x[0]) },
 	}
+}
+
+// ringFormula is the formula of RingForm and GatherForm.
+type ringFormula struct{ gpus, switchover, turns float64 }
+
+func (f ringFormula) seconds(p []float64, bytes float64) float64 {
+	if bytes <= f.switchover {
+		return p[0] + (f.gpus-1)*bytes/p[1]
+	}
+	return p[2] + f.turns*(f.gpus-1)/f.gpus*bytes/p[3]
 }
 
 // LayerForm is the time of the matrix products and element-wise kernels of

@@ -59,7 +59,7 @@ func (s Setup) fold(l launch, whole Product) folded {
 		countedPerRow: l.Precision.Compute.fp8(n*whole.Work(1).FLOPs) / sim.FP8Ops(s.tp()),
 		rate:          s.rate(k, l.count, l.Precision.Compute),
 	}
-	if c := s.Efficiency.Measured.products(l.Precision.Compute); c != nil {
+	if c := s.Efficiency.Measured.products(l.Precision); c != nil {
 		f.measured = s.measuredProduct(l, c)
 		f.rate = s.rate(c.kernel(), l.count, l.Precision.Compute)
 	}

@@ -141,3 +141,12 @@ func readTable(t *testing.T, name string) iter.Seq[row] {
 		}
 	}
 }
+
+// precision is one of the catalogue.
+func precision(name string) costmodel.Precision {
+	p, err := costmodel.LookupPrecision(name)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}

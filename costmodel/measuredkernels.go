@@ -16,9 +16,11 @@ import (
 // A fit knows the shape of an operator, so that it is much closer than a Kernel:
 // small products, few sequences and single rows are not slow by the same share.
 type MeasuredKernels struct {
-	Products  map[Number]*Calibration // of MatrixForm, by what they compute in
-	Experts   map[Number]*Calibration // of ExpertsForm, likewise
-	Attention AttentionKernels        // with a cache of two bytes a value
+	// Products are of MatrixForm and Experts of ExpertsForm. A precision without a
+	// fit takes that of the catalogue's first precision that computes in the
+	// same numbers, with its own bytes.
+	Products, Experts map[Precision]*Calibration
+	Attention         AttentionKernels // with a cache of two bytes a value
 	// NarrowAttention is with a cache of one byte a value or less; what is nil
 	// takes the coefficients of Attention.
 	NarrowAttention AttentionKernels
@@ -65,12 +67,19 @@ func (m *MeasuredKernels) validate(name string) error {
 		}
 		return nil
 	}
-	for n := range Number(len(numberNames)) {
-		if err := check(fmt.Sprintf("Products[%v]", n), m.Products[n], matrixForm); err != nil {
-			return err
-		}
-		if err := check(fmt.Sprintf("Experts[%v]", n), m.Experts[n], expertsForm); err != nil {
-			return err
+	for _, kind := range []struct {
+		name string
+		fits map[Precision]*Calibration
+		form string
+	}{{"Products", m.Products, matrixForm}, {"Experts", m.Experts, expertsForm}} {
+		for p, c := range kind.fits {
+			if err := check(fmt.Sprintf("%s[%v]", kind.name, p), c, kind.form); err != nil {
+				return err
+			}
+			if want := len(MatrixForm(GPU{}, p).Parameters); c != nil && kind.form == matrixForm && len(c.Coefficients) != want {
+				return fmt.Errorf("costmodel: %s.%s[%v] has %d coefficients, want %d: activations are converted for some precisions only",
+					name, kind.name, p, len(c.Coefficients), want)
+			}
 		}
 	}
 	for _, a := range []struct {
@@ -93,19 +102,32 @@ func (m *MeasuredKernels) validate(name string) error {
 	return nil
 }
 
-// products returns the fit of products that compute in n, nil if there is none.
-func (m *MeasuredKernels) products(n Number) *Calibration {
+// products returns the fit of products, nil if there is none.
+func (m *MeasuredKernels) products(p Precision) *Calibration {
 	if m == nil {
 		return nil
 	}
-	return m.Products[n]
+	return closest(m.Products, p)
 }
 
-func (m *MeasuredKernels) experts(n Number) *Calibration {
+func (m *MeasuredKernels) experts(p Precision) *Calibration {
 	if m == nil {
 		return nil
 	}
-	return m.Experts[n]
+	return closest(m.Experts, p)
+}
+
+// closest returns the fit of a precision or of one that computes alike.
+func closest(fits map[Precision]*Calibration, p Precision) *Calibration {
+	if c := fits[p]; c != nil {
+		return c
+	}
+	for _, other := range precisions {
+		if c := fits[other.precision]; c != nil && other.precision.Compute == p.Compute {
+			return c
+		}
+	}
+	return nil
 }
 
 // prefill returns the fit of prompts with a cache of so many bytes a value.
@@ -161,26 +183,24 @@ type twice struct{ Curve }
 
 func (t twice) Seconds(bytes float64) float64 { return 2 * t.Curve.Seconds(bytes) }
 
-// ring is an all-reduce as RingForm has it, or gathering as GatherForm, that
-// does not fall at the switchover.
+// ring is a fitted all-reduce or gathering that does not fall at the switchover.
 type ring struct {
-	form       Form
-	switchover float64
-	values     []float64
+	formula ringFormula
+	values  []float64
 }
 
 func (r ring) Seconds(bytes float64) float64 {
-	t := r.form.Seconds(r.values, []float64{bytes})
-	if bytes > r.switchover {
-		t = max(t, r.form.Seconds(r.values, []float64{r.switchover}))
+	t := r.formula.seconds(r.values, bytes)
+	if bytes > r.formula.switchover {
+		t = max(t, r.formula.seconds(r.values, r.formula.switchover))
 	}
 	return t
 }
 
 // perLayer returns the launches of element-wise kernels in a layer whose
-// products compute in n.
-func (m *MeasuredKernels) perLayer(n Number) int {
-	if n != BF16 && m.products(n) != nil {
+// products have a precision.
+func (m *MeasuredKernels) perLayer(p Precision) int {
+	if p.Compute != BF16 && m.products(p) != nil {
 		return 1
 	}
 	return 4
@@ -217,7 +237,7 @@ func (c *Calibration) engineValues() []float64 {
 
 // measuredProduct is one product of so many layers.
 type measuredProduct struct {
-	form           Form
+	formula        matrixFormula
 	values         []float64
 	columns, inner float64
 	launches       float64
@@ -225,77 +245,77 @@ type measuredProduct struct {
 
 func (s Setup) measuredProduct(l launch, c *Calibration) *measuredProduct {
 	return &measuredProduct{
-		form:   MatrixForm(s.GPU, s.GPU.Peak(l.Precision.Compute), l.Precision.Weights.BytesPerValue(), bf16),
-		values: c.engineValues(), columns: float64(l.Columns), inner: float64(l.Inner), launches: float64(l.count),
+		formula: newMatrixFormula(s.GPU, l.Precision), values: c.engineValues(),
+		columns: float64(l.Columns), inner: float64(l.Inner), launches: float64(l.count),
 	}
 }
 
 func (p *measuredProduct) seconds(rows float64) float64 {
-	return p.launches * p.form.Seconds(p.values, []float64{rows, p.columns, p.inner})
+	return p.launches * p.formula.seconds(p.values, []float64{rows, p.columns, p.inner})
 }
 
 // measuredExperts are the routed experts of one layer.
 type measuredExperts struct {
-	form   Form
-	values []float64
-	inner  float64
+	formula expertsFormula
+	values  []float64
+	inner   float64
 }
 
 func (s Setup) measuredExperts(c *Calibration) *measuredExperts {
 	e := s.experts()
-	return &measuredExperts{form: ExpertsForm(s.GPU), values: c.engineValues(), inner: float64(e.Inner) / float64(e.Shards)}
+	return &measuredExperts{formula: newExpertsFormula(s.GPU, e.Precision), values: c.engineValues(), inner: float64(e.Inner) / float64(e.Shards)}
 }
 
 // seconds takes the tiles of a rule, as engines do for shapes that nobody has
 // tuned them for.
 func (m *measuredExperts) seconds(e *RoutedExperts, n float64) float64 {
-	return m.form.Seconds(m.values, []float64{e.Picks(n), e.Distinct(n), n * float64(e.PerPosition), 3, float64(e.Hidden), m.inner, 0})
+	return m.formula.seconds(m.values, []float64{e.Picks(n), e.Distinct(n), n * float64(e.PerPosition), 3, float64(e.Hidden), m.inner, e.Tile(n), 0})
 }
 
 // measuredAttention is the attention of layers that attend alike.
 type measuredAttention struct {
 	heads, kvHeads, headDim, window, layers float64
-	prefillForm, decodeForm                 Form
+	rate, bandwidth, cache                  float64
 	prefill, decode                         []float64 // coefficients; nil means not measured
 }
 
 func (s Setup) measuredAttention(a Attention, layers int) measuredAttention {
-	cache, m := a.KV.BytesPerValue(), s.Efficiency.Measured
+	m := s.Efficiency.Measured
 	k := measuredAttention{
 		heads: float64(a.Heads), kvHeads: float64(a.KVHeads), headDim: float64(a.HeadDim), window: float64(a.Window), layers: float64(layers),
-		prefillForm: PrefillForm(s.GPU, cache), decodeForm: DecodeForm(s.GPU, cache),
+		rate: s.GPU.Rate, bandwidth: s.GPU.Bandwidth, cache: a.KV.BytesPerValue(),
 	}
-	if c := m.prefill(cache, a.Window > 0); c != nil {
+	if c := m.prefill(k.cache, a.Window > 0); c != nil {
 		k.prefill = c.engineValues()
 	}
-	if c := m.decode(cache, a.Window > 0); c != nil {
+	if c := m.decode(k.cache, a.Window > 0); c != nil {
 		k.decode = c.engineValues()
 	}
 	return k
 }
 
-// prompts returns the time of all chunks in one launch: one floor, and what
-// each adds to it. Cached tokens, which no form knows, are read at the shares
-// of the fit.
+// prompts returns the time of all chunks in one launch: one floor, the longest
+// chain and the work of each. Cached tokens, which no form knows, are read at
+// the shares of the fit.
 func (k *measuredAttention) prompts(b *sim.Batch, a *attending) float64 {
-	floor := k.prefill[0]
-	sum, cached := floor, 0.0
+	sum, longest, cached := k.prefill[0], 0.0, 0.0
+	add := func(prompts, positions float64) {
+		x := [...]float64{prompts, k.heads, k.kvHeads, k.headDim, positions, k.window}
+		work, chain := prefillSeconds(k.rate, k.bandwidth, k.cache, k.prefill, x[:])
+		sum, longest = sum+work, max(longest, chain)
+	}
 	for _, c := range b.Prefills {
 		s, p := float64(c.Tokens), float64(c.Context)
-		sum += k.prefillSeconds(1, s) - floor
+		add(1, s)
 		if p > 0 {
-			pairs, _ := pairs(s, p, k.window)
-			cached += max(a.prompt.perPair*pairs*a.prefill.perFLOP, a.prompt.perKey*(keys(s, p, k.window)-s)*a.prefill.perByte)
+			before, _ := pairs(s, p, k.window)
+			cached += max(a.prompt.perPair*before*a.prefill.perFLOP, a.prompt.perKey*(keys(s, p, k.window)-s)*a.prefill.perByte)
 		}
 	}
 	if n := b.Padding.PromptTokens; n > 0 {
-		sum += k.prefillSeconds(float64(n), 1) - floor
+		add(float64(n), 1)
 	}
-	return k.layers*sum + cached
-}
-
-func (k *measuredAttention) prefillSeconds(prompts, positions float64) float64 {
-	return k.prefillForm.Seconds(k.prefill, []float64{prompts, k.heads, k.kvHeads, k.headDim, positions})
+	return k.layers*(sum+longest) + cached
 }
 
 // decodes takes sequences to be alike, and several positions of one for as many
@@ -316,8 +336,6 @@ func (k *measuredAttention) decodes(b *sim.Batch) float64 {
 }
 
 func (k *measuredAttention) decodeSeconds(sequences, rows, context float64) float64 {
-	if k.window > 0 {
-		context = min(context, k.window)
-	}
-	return k.decodeForm.Seconds(k.decode, []float64{sequences, k.heads * rows, k.kvHeads, k.headDim, context})
+	x := [...]float64{sequences, k.heads * rows, k.kvHeads, k.headDim, context, k.window}
+	return decodeSeconds(k.bandwidth, k.cache, k.decode, x[:])
 }

@@ -35,9 +35,9 @@ func measuredSetup(t testing.TB) (costmodel.Setup, *costmodel.MeasuredKernels) {
 	s := tinySetup()
 	s.GPU = costmodel.GPU{Name: "fast", Rate: 1e9, FP8: 2e9, Bandwidth: 1e8, Memory: 1e6, Link: 1e8, Processors: 4}
 	m := &costmodel.MeasuredKernels{
-		Products: map[costmodel.Number]*costmodel.Calibration{
-			costmodel.BF16: started(t, costmodel.MatrixForm(s.GPU, s.GPU.Rate, 2, 2), nil),
-			costmodel.FP8:  started(t, costmodel.MatrixForm(s.GPU, s.GPU.FP8, 1, 2), map[string]float64{"floor": 9e-6}),
+		Products: map[costmodel.Precision]*costmodel.Calibration{
+			{}:               started(t, costmodel.MatrixForm(s.GPU, costmodel.Precision{}), nil),
+			precision("fp8"): started(t, costmodel.MatrixForm(s.GPU, precision("fp8")), map[string]float64{"floor": 9e-6}),
 		},
 		Attention: costmodel.AttentionKernels{
 			Prefill: started(t, costmodel.PrefillForm(s.GPU, 2), nil),
@@ -56,11 +56,11 @@ func TestMeasuredBreakdown(t *testing.T) {
 	product := func(c *costmodel.Calibration, rows, columns, inner float64) float64 {
 		return c.Cold().Seconds(rows, columns, inner)
 	}
-	prompt := func(positions float64) float64 { return m.Attention.Prefill.Cold().Seconds(1, 4, 2, 4, positions) }
+	prompt := func(positions float64) float64 { return m.Attention.Prefill.Cold().Seconds(1, 4, 2, 4, positions, 0) }
 	decode := func(sequences, heads, context float64) float64 {
-		return m.Attention.Decode.Cold().Seconds(sequences, heads, 2, 4, context)
+		return m.Attention.Decode.Cold().Seconds(sequences, heads, 2, 4, context, 0)
 	}
-	bf16 := m.Products[costmodel.BF16]
+	bf16 := m.Products[costmodel.Precision{}]
 	start := m.Attention.Prefill.Coefficients[0].Value
 	share := func(name string) float64 {
 		for _, k := range m.Attention.Prefill.Coefficients {
@@ -85,8 +85,8 @@ func TestMeasuredBreakdown(t *testing.T) {
 			costmodel.PrefillAttention: 2 * (prompt(3) + cached), costmodel.DecodeAttention: 2 * decode(2, 4, 6),
 			costmodel.Embedding: vectors(1, 160), costmodel.Elementwise: vectors(8, 2880), costmodel.Sampling: vectors(5, 180),
 		}},
-		{"two chunks have one floor", sim.Batch{Prefills: []sim.Chunk{{Tokens: 3}, {Tokens: 4}}}, map[costmodel.Op]float64{
-			costmodel.PrefillAttention: 2 * (prompt(3) + prompt(4) - start),
+		{"two chunks have one floor and the longer chain", sim.Batch{Prefills: []sim.Chunk{{Tokens: 3}, {Tokens: 4}}}, map[costmodel.Op]float64{
+			costmodel.PrefillAttention: 2 * (prompt(3) + prompt(4) - start - share("chain")*3*4/128),
 		}},
 		{"verified drafts are more heads", sim.Batch{Decodes: 2, Positions: 6, Context: 10}, map[costmodel.Op]float64{
 			costmodel.DecodeAttention: 2 * decode(2, 12, 8),
@@ -102,9 +102,9 @@ func TestMeasuredBreakdown(t *testing.T) {
 			}
 		}
 	}
-	s.Model.Precision, _ = costmodel.LookupPrecision("fp8")
+	s.Model.Precision = precision("fp8")
 	got := build(t, s).Breakdown(mixed)
-	if want := 2 * product(m.Products[costmodel.FP8], 5, 32, 8); !near(got[costmodel.QKV].Seconds, want) {
+	if want := 2 * product(m.Products[precision("fp8")], 5, 32, 8); !near(got[costmodel.QKV].Seconds, want) {
 		t.Errorf("FP8: %v s, want %v", got[costmodel.QKV].Seconds, want)
 	}
 	if want := product(bf16, 3, 10, 8); !near(got[costmodel.LMHead].Seconds, want) {
@@ -121,7 +121,7 @@ func TestMeasuredKernelsAreOptional(t *testing.T) {
 	s, m := measuredSetup(t)
 	slow := costmodel.Kernel{Launch: time.Second}
 	s.Efficiency.Matrix, s.Efficiency.DecodeAttention, s.Efficiency.PrefillAttention = slow, slow, slow
-	m.Attention.Decode, m.Products[costmodel.BF16] = nil, nil
+	m.Attention.Decode, m.Products[costmodel.Precision{}] = nil, nil
 	got := build(t, s).Breakdown(mixed)
 	for op, want := range map[costmodel.Op]bool{costmodel.QKV: true, costmodel.LMHead: true, costmodel.DecodeAttention: true, costmodel.PrefillAttention: false} {
 		if slow := got[op].Seconds > 0.9; slow != want {
@@ -165,7 +165,7 @@ func TestMeasuredKernelsAreOptional(t *testing.T) {
 func TestMeasuredSharesEndAtOne(t *testing.T) {
 	s, m := measuredSetup(t)
 	step := func(share float64) time.Duration {
-		m.Products[costmodel.BF16] = started(t, costmodel.MatrixForm(s.GPU, s.GPU.Rate, 2, 2), map[string]float64{"memory": share})
+		m.Products[costmodel.Precision{}] = started(t, costmodel.MatrixForm(s.GPU, costmodel.Precision{}), map[string]float64{"memory": share})
 		return build(t, s).StepTime(mixed)
 	}
 	if a, b := step(1), step(1.15); a != b {
@@ -178,18 +178,18 @@ func TestMeasuredSharesEndAtOne(t *testing.T) {
 
 func TestMeasuredKernelsRefuse(t *testing.T) {
 	s, _ := measuredSetup(t)
-	matrix := started(t, costmodel.MatrixForm(s.GPU, 1, 2, 2), nil)
+	matrix := started(t, costmodel.MatrixForm(s.GPU, costmodel.Precision{}), nil)
 	decode := started(t, costmodel.DecodeForm(s.GPU, 2), nil)
 	for _, c := range []struct {
 		edit func(*costmodel.MeasuredKernels)
 		want string
 	}{
-		{func(m *costmodel.MeasuredKernels) { m.Products[costmodel.FP8] = decode },
-			`costmodel: Efficiency.Measured.Products[FP8] is a fit of "decode attention", want "matrix product"`},
+		{func(m *costmodel.MeasuredKernels) { m.Products[precision("fp8")] = decode },
+			`costmodel: Efficiency.Measured.Products[fp8] is a fit of "decode attention", want "matrix product"`},
 		{func(m *costmodel.MeasuredKernels) {
-			m.Experts = map[costmodel.Number]*costmodel.Calibration{costmodel.BF16: matrix}
+			m.Experts = map[costmodel.Precision]*costmodel.Calibration{{}: matrix}
 		},
-			`costmodel: Efficiency.Measured.Experts[BF16] is a fit of "matrix product", want "experts"`},
+			`costmodel: Efficiency.Measured.Experts[bfloat16] is a fit of "matrix product", want "experts"`},
 		{func(m *costmodel.MeasuredKernels) { m.NarrowAttention.WindowPrefill = decode },
 			`costmodel: Efficiency.Measured.NarrowAttention.WindowPrefill is a fit of "decode attention", want "prefill attention"`},
 		{func(m *costmodel.MeasuredKernels) { m.Elementwise = -1 }, "costmodel: Efficiency.Measured.Elementwise is -1ns"},

@@ -77,6 +77,16 @@ func LookupPrecision(name string) (Precision, error) {
 	return Precision{}, fmt.Errorf("costmodel: unknown precision %q; known are %s", name, strings.Join(names, ", "))
 }
 
+// String returns the catalogue's name of the precision, or its fields.
+func (p Precision) String() string {
+	for _, known := range precisions {
+		if known.precision == p {
+			return known.name
+		}
+	}
+	return fmt.Sprintf("%v weights, %v activations, %v", p.Weights, p.Activations, p.Compute)
+}
+
 func (p Precision) validate(name string) error {
 	if err := p.Weights.validate(name + ".Weights"); err != nil {
 		return err

@@ -76,11 +76,11 @@ func NewTransformer(s Setup) (*Transformer, error) {
 		setup: s, experts: s.experts(), exchanges: newExchanges(s),
 		expertRate: s.rate(e.Experts, m.MoE.Layers, m.MoE.Precision.Compute),
 		embedding:  s.vectors(bf16*float64(2*m.Hidden), 1, 1),
-		element:    s.vectors(bf16*float64(s.elementwise()), m.Layers, e.Measured.perLayer(m.Precision.Compute)),
+		element:    s.vectors(bf16*float64(s.elementwise()), m.Layers, e.Measured.perLayer(m.Precision)),
 		sampling:   s.vectors(float64(logitBytes*m.Vocab), 1, samplingLaunches),
 		hostStep:   e.Host.Step.Seconds(), hostSequence: e.Host.Sequence.Seconds(),
 	}
-	if c := e.Measured.experts(m.MoE.Precision.Compute); c != nil && m.MoE.Layers > 0 {
+	if c := e.Measured.experts(m.MoE.Precision); c != nil && m.MoE.Layers > 0 {
 		t.measuredExperts = s.measuredExperts(c)
 		t.expertRate = s.rate(c.kernel(), m.MoE.Layers, m.MoE.Precision.Compute)
 	}

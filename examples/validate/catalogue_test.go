@@ -3,7 +3,6 @@ package main
 import (
 	"math"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"servesim/costmodel"
@@ -27,7 +26,7 @@ func TestCatalogueStatesItsErrors(t *testing.T) {
 			c := stated[op.name]
 			path := fileOf(t, data, op, g)
 			if c == nil {
-				if slices.Contains(catalogued, op.name) && path != "" && len(heldSamples(t, op, path)) > 0 {
+				if path != "" && len(heldSamples(t, op, path)) > 0 {
 					t.Errorf("the catalogue has no %s of %s", op.name, name)
 				}
 				continue
@@ -46,21 +45,15 @@ func TestCatalogueStatesItsErrors(t *testing.T) {
 	}
 }
 
-// catalogued are the operators that the catalogue has fits of.
-var catalogued = []string{"matrix bf16", "matrix fp8", "matrix nvfp4", "experts bf16",
-	"prefill attention", "decode attention", "prefill attention fp8", "decode attention fp8"}
-
 // calibrations names the fits as the report does.
 func calibrations(m *costmodel.MeasuredKernels) map[string]*costmodel.Calibration {
 	list := map[string]*costmodel.Calibration{
 		"prefill attention": m.Attention.Prefill, "decode attention": m.Attention.Decode,
+		"prefill attention window": m.Attention.WindowPrefill, "decode attention window": m.Attention.WindowDecode,
 		"prefill attention fp8": m.NarrowAttention.Prefill, "decode attention fp8": m.NarrowAttention.Decode,
 	}
-	for n, name := range matrixNames {
-		list[name] = m.Products[n]
-	}
-	for n, name := range expertsNames {
-		list[name] = m.Experts[n]
+	for _, name := range formats {
+		list["matrix "+name], list["experts "+name] = m.Products[precision(name)], m.Experts[precision(name)]
 	}
 	return list
 }
@@ -68,16 +61,14 @@ func calibrations(m *costmodel.MeasuredKernels) map[string]*costmodel.Calibratio
 // fileOf returns the file of an operator on a GPU, "" if there is none.
 func fileOf(t *testing.T, data string, op operator, g costmodel.GPU) string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(data, "kernels", "*"+op.files))
+	files, err := kernelFiles(data, g.Name, op)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range paths {
-		if found, err := gpuOf(kernelGPU(op, path)); err == nil && found.Name == g.Name {
-			return path
-		}
+	if len(files) == 0 {
+		return ""
 	}
-	return ""
+	return files[0].path
 }
 
 func heldSamples(t *testing.T, op operator, path string) (out []costmodel.Sample) {

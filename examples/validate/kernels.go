@@ -30,7 +30,7 @@ type operator struct {
 var operators = []operator{
 	{
 		name: "matrix bf16", files: "_gemm_*_bfloat16.csv.gz", need: []string{"m", "n", "k", "latency_ms"},
-		form: func(g costmodel.GPU) costmodel.Form { return costmodel.MatrixForm(g, g.Rate, 2, 2) }, read: readMatrix,
+		form: func(g costmodel.GPU) costmodel.Form { return costmodel.MatrixForm(g, costmodel.Precision{}) }, read: readMatrix,
 		bound: func(g costmodel.GPU, x []float64) float64 {
 			return max(2*x[0]*x[1]*x[2]/g.Rate, 2*(x[0]*x[1]+x[1]*x[2]+x[0]*x[2])/g.Bandwidth)
 		},
@@ -38,14 +38,14 @@ var operators = []operator{
 	},
 	{
 		name: "matrix fp8", files: "_gemm_*_fp8.csv.gz", need: []string{"m", "n", "k", "latency_ms"},
-		form: func(g costmodel.GPU) costmodel.Form { return costmodel.MatrixForm(g, g.FP8, 1, 2) }, read: readMatrix,
+		form: func(g costmodel.GPU) costmodel.Form { return costmodel.MatrixForm(g, precision("fp8")) }, read: readMatrix,
 		bound: func(g costmodel.GPU, x []float64) float64 {
 			return max(2*x[0]*x[1]*x[2]/g.FP8, (2*x[0]*x[1]+x[1]*x[2]+2*x[0]*x[2])/g.Bandwidth)
 		},
 	},
 	{
 		name: "matrix nvfp4", files: "_gemm_*_nvfp4.csv.gz", need: []string{"m", "n", "k", "latency_ms"},
-		form: func(g costmodel.GPU) costmodel.Form { return costmodel.MatrixForm(g, g.FP4, 9./16, 2) }, read: readMatrix,
+		form: func(g costmodel.GPU) costmodel.Form { return costmodel.MatrixForm(g, precision("nvfp4")) }, read: readMatrix,
 		bound: func(g costmodel.GPU, x []float64) float64 {
 			return max(2*x[0]*x[1]*x[2]/g.FP4, (2*x[0]*x[1]+9./16*x[1]*x[2]+2*x[0]*x[2])/g.Bandwidth)
 		},
@@ -122,33 +122,30 @@ func geometry(r *row) string {
 	return r.text("num_heads") + "/" + r.text("num_key_value_heads") + "×" + r.text("head_dim")
 }
 
-// expertsOperator is routed experts of one format, by the names of the report
-// and of the files.
-func expertsOperator(name, format string) operator {
-	p, err := costmodel.LookupPrecision(format)
+// precision is one of the catalogue, BF16 by its short name too.
+func precision(name string) costmodel.Precision {
+	if name == "bf16" {
+		name = "bfloat16"
+	}
+	p, err := costmodel.LookupPrecision(name)
 	if err != nil {
 		panic(err) // of the list of operators
 	}
-	rate := func(g costmodel.GPU) float64 {
-		switch p.Compute {
-		case costmodel.FP8:
-			return g.FP8
-		case costmodel.FP4:
-			return g.FP4
-		}
-		return g.Rate
-	}
-	weight := p.Weights.BytesPerValue()
+	return p
+}
+
+// expertsOperator is routed experts of one format, by the names of the report
+// and of the files.
+func expertsOperator(name, format string) operator {
+	p := precision(format)
 	return operator{
 		name: "experts " + name, files: "_moe_*_" + format + ".csv.gz",
 		need: []string{"num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "latency_ms"},
-		form: func(g costmodel.GPU) costmodel.Form {
-			return costmodel.ExpertsForm(g, rate(g), weight, p.Activations.BytesPerValue())
-		},
-		read: func(r *row) (s costmodel.Sample, curve string, size float64, ok bool) { return readExperts(r, format) },
+		form: func(g costmodel.GPU) costmodel.Form { return costmodel.ExpertsForm(g, p) },
+		read: func(r *row) (s costmodel.Sample, curve string, size float64, ok bool) { return readExperts(r, p) },
 		bound: func(g costmodel.GPU, x []float64) float64 {
 			values := x[3] * x[4] * x[5]
-			return max(2*values*x[0]/rate(g), weight*values*x[1]/g.Bandwidth)
+			return max(2*values*x[0]/g.Peak(p.Compute), p.Weights.BytesPerValue()*values*x[1]/g.Bandwidth)
 		},
 		target: map[string]float64{"": 0.20},
 	}
@@ -156,7 +153,7 @@ func expertsOperator(name, format string) operator {
 
 // readExperts takes what a rank gets from the routing of the benchmark. That of
 // vLLM 0.14 gives every expert a gate.
-func readExperts(r *row, format string) (s costmodel.Sample, curve string, size float64, ok bool) {
+func readExperts(r *row, p costmodel.Precision) (s costmodel.Sample, curve string, size float64, ok bool) {
 	alpha := 0.0
 	if power, is := strings.CutPrefix(r.text("distribution"), "power_law_"); is {
 		if _, err := fmt.Sscan(power, &alpha); err != nil && r.err == nil {
@@ -174,7 +171,7 @@ func readExperts(r *row, format string) (s costmodel.Sample, curve string, size 
 		return s, "", 0, false
 	}
 	part := deal.share()
-	matrices, tile, tuned := 3.0, tileOf(format, deal), 0.0
+	matrices, tile, tuned := 3.0, tileOf(p, deal), 0.0
 	switch {
 	case old && slices.Contains(tunedA100, [2]float64{float64(deal.experts / deal.ranks), inner}):
 		tile, tuned = tunedTile(part), 1
@@ -238,19 +235,12 @@ func fitKernels(data, only string, worth bool, operators ...operator) ([]*fitted
 	}
 	var jobs []job
 	for _, op := range operators {
-		paths, err := filepath.Glob(filepath.Join(data, "kernels", "*"+op.files))
+		files, err := kernelFiles(data, only, op)
 		if err != nil {
 			return nil, err
 		}
-		slices.Sort(paths)
-		for _, path := range paths {
-			g, err := gpuOf(kernelGPU(op, path))
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", path, err)
-			}
-			if only == "" || g.Name == only {
-				jobs = append(jobs, job{op, path, g})
-			}
+		for _, f := range files {
+			jobs = append(jobs, job{op, f.path, f.gpu})
 		}
 	}
 	results, errs := make([]*fitted, len(jobs)), make([]error, len(jobs))
@@ -272,6 +262,32 @@ func fitKernels(data, only string, worth bool, operators ...operator) ([]*fitted
 		}
 	}
 	return slices.DeleteFunc(results, func(f *fitted) bool { return f == nil }), nil
+}
+
+// kernelFile is a file of an operator's measurements.
+type kernelFile struct {
+	path string
+	gpu  costmodel.GPU
+}
+
+// kernelFiles returns the files of an operator, of every GPU or of one.
+func kernelFiles(data, only string, op operator) ([]kernelFile, error) {
+	paths, err := filepath.Glob(filepath.Join(data, "kernels", "*"+op.files))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(paths)
+	var list []kernelFile
+	for _, path := range paths {
+		g, err := gpuOf(kernelGPU(op, path))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if only == "" || g.Name == only {
+			list = append(list, kernelFile{path, g})
+		}
+	}
+	return list, nil
 }
 
 // kernelGPU returns the part of a kernel file's name that names the GPU.

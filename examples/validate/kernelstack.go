@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -32,55 +33,75 @@ func libraryOf(fits []*fitted) library {
 	return l
 }
 
-// The names of operators by the numbers of products and of experts.
-var (
-	matrixNames  = map[costmodel.Number]string{costmodel.BF16: "matrix bf16", costmodel.FP8: "matrix fp8", costmodel.FP4: "matrix nvfp4"}
-	expertsNames = map[costmodel.Number]string{costmodel.BF16: "experts bf16"}
-)
+// formats are the names of precisions in those of operators, in the order in
+// which one stands for others that compute alike.
+var formats = []string{"bf16", "fp8", "fp8_block", "nvfp4", "int4_wo", "w4a16_mxfp4"}
 
 // kernels returns all fits of a GPU.
 func (l library) kernels(g costmodel.GPU) *costmodel.MeasuredKernels {
 	of := func(operator string) *costmodel.Calibration { return l[g.Name+" "+operator] }
 	m := &costmodel.MeasuredKernels{
-		Products: map[costmodel.Number]*costmodel.Calibration{}, Experts: map[costmodel.Number]*costmodel.Calibration{},
-		Attention:       costmodel.AttentionKernels{Prefill: of("prefill attention"), Decode: of("decode attention")},
+		Products: map[costmodel.Precision]*costmodel.Calibration{}, Experts: map[costmodel.Precision]*costmodel.Calibration{},
+		Attention: costmodel.AttentionKernels{Prefill: of("prefill attention"), Decode: of("decode attention"),
+			WindowPrefill: of("prefill attention window"), WindowDecode: of("decode attention window")},
 		NarrowAttention: costmodel.AttentionKernels{Prefill: of("prefill attention fp8"), Decode: of("decode attention fp8")},
 		Elementwise:     elementwiseFloor,
 	}
-	for n, operator := range matrixNames {
-		m.Products[n] = of(operator)
-	}
-	for n, operator := range expertsNames {
-		m.Experts[n] = of(operator)
+	for _, name := range formats {
+		if c := of("matrix " + name); c != nil {
+			m.Products[precision(name)] = c
+		}
+		if c := of("experts " + name); c != nil {
+			m.Experts[precision(name)] = c
+		}
 	}
 	return m
 }
 
 // needed are the operators that a model is composed of, without which it is
-// refused.
-func needed(m costmodel.Model) ([]string, error) {
+// refused: for products and experts of a precision the one of that name, or else
+// one that computes alike.
+func needed(m costmodel.Model, has func(operator string) bool) ([]string, error) {
 	if m.MLA.KVRank > 0 {
 		return nil, fmt.Errorf("%s has latent attention, of which kernels/ has no measurements", m.Name)
 	}
-	suffix := ""
-	if m.KV.BytesPerValue() < 2 {
-		suffix = " fp8"
+	list := []string{"matrix bf16"}
+	add := func(kind string, p costmodel.Precision) error {
+		found := ""
+		for _, name := range formats {
+			if q := precision(name); has(kind+name) && (q == p || found == "" && q.Compute == p.Compute) {
+				found = kind + name
+			}
+		}
+		if found == "" {
+			return fmt.Errorf("kernels/ has no %s%v", kind, p)
+		}
+		if !slices.Contains(list, found) {
+			list = append(list, found)
+		}
+		return nil
 	}
-	list := []string{"matrix bf16", "prefill attention" + suffix, "decode attention" + suffix}
-	for _, part := range []struct {
-		number costmodel.Number
-		names  map[costmodel.Number]string
-		there  bool
-	}{{m.Precision.Compute, matrixNames, true}, {m.MoE.Precision.Compute, expertsNames, m.MoE.Layers > 0}} {
-		if !part.there {
-			continue
+	if err := add("matrix ", m.Precision); err != nil {
+		return nil, err
+	}
+	if m.MoE.Layers > 0 {
+		if err := add("experts ", m.MoE.Precision); err != nil {
+			return nil, err
 		}
-		name, ok := part.names[part.number]
-		if !ok {
-			return nil, fmt.Errorf("%s computes in %v, which no operator of the report does", m.Name, part.number)
-		}
-		if !slices.Contains(list, name) {
-			list = append(list, name)
+	}
+	attention := ""
+	if m.KV.BytesPerValue() < 2 {
+		attention = " fp8"
+	}
+	if m.Layers > m.Window.Layers {
+		list = append(list, "prefill attention"+attention, "decode attention"+attention)
+	}
+	if m.Window.Layers > 0 {
+		list = append(list, "prefill attention window", "decode attention window")
+	}
+	for _, name := range list {
+		if !has(name) {
+			return nil, fmt.Errorf("kernels/ has no %s", name)
 		}
 	}
 	return list, nil
@@ -89,7 +110,18 @@ func needed(m costmodel.Model) ([]string, error) {
 // newKernelStack fits the kernels of one GPU that a model needs, from the data
 // or else from the catalogue.
 func newKernelStack(data string, s costmodel.Setup) (*kernelStack, error) {
-	names, err := needed(s.Model)
+	here := map[string]bool{}
+	for _, op := range operators {
+		files, err := kernelFiles(data, s.GPU.Name, op)
+		if err != nil {
+			return nil, err
+		}
+		here[op.name] = len(files) > 0
+	}
+	if !slices.Contains(slices.Collect(maps.Values(here)), true) {
+		return catalogueStack(s)
+	}
+	names, err := needed(s.Model, func(name string) bool { return here[name] })
 	if err != nil {
 		return nil, err
 	}
@@ -102,9 +134,6 @@ func newKernelStack(data string, s costmodel.Setup) (*kernelStack, error) {
 	fits, err := fitKernels(data, s.GPU.Name, false, some...)
 	if err != nil {
 		return nil, err
-	}
-	if len(fits) == 0 {
-		return catalogueStack(s)
 	}
 	return composeStack(libraryOf(fits), data, s, false)
 }
@@ -127,14 +156,8 @@ func catalogueStack(s costmodel.Setup) (*kernelStack, error) {
 // composeStack completes a set-up with the fits to kernels of its GPU. Padded,
 // an all-reduce takes no longer than one of a larger message.
 func composeStack(l library, data string, s costmodel.Setup, padded bool) (*kernelStack, error) {
-	names, err := needed(s.Model)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		if l[s.GPU.Name+" "+name] == nil {
-			return nil, fmt.Errorf("kernels/ has no %s of %s", name, s.GPU.Name)
-		}
+	if _, err := needed(s.Model, func(name string) bool { return l[s.GPU.Name+" "+name] != nil }); err != nil {
+		return nil, fmt.Errorf("%w of %s", err, s.GPU.Name)
 	}
 	e := &s.Efficiency
 	e.Measured = l.kernels(s.GPU)

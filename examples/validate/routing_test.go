@@ -50,7 +50,7 @@ func TestTileOf(t *testing.T) {
 		{"w4a16_mxfp4", 1, false, 8}, {"w4a16_mxfp4", 200, false, 16}, {"w4a16_mxfp4", 9999, false, 64},
 	} {
 		deal := routing{positions: c.positions, picks: 8, experts: 128, ranks: 1, inOrder: c.old}
-		if got := tileOf(c.format, deal); got != c.want {
+		if got := tileOf(precision(c.format), deal); got != c.want {
 			t.Errorf("%s, %d positions: %v rows, want %v", c.format, c.positions, got, c.want)
 		}
 	}

@@ -7,43 +7,16 @@ import (
 )
 
 // tileOf returns the rows of a tile that the measured kernel takes for experts
-// of a format: rules of vLLM and of the libraries it calls, for a batch of
-// positions or for the picks of an expert.
-func tileOf(format string, deal routing) float64 {
-	positions, picks := float64(deal.positions), float64(deal.positions*deal.picks)
-	mean := picks / float64(deal.experts)
-	switch {
-	case deal.inOrder: // vLLM 0.14
+// of a format.
+func tileOf(p costmodel.Precision, deal routing) float64 {
+	if deal.inOrder { // vLLM 0.14
 		if deal.positions <= deal.experts/deal.ranks {
 			return 16
 		}
 		return 64
-	case format == "fp8_block":
-		if positions <= 64 {
-			return 16
-		}
-		return 64
-	case format == "nvfp4": // TensorRT-LLM's kernel, as the benchmark calls it
-		return min(max(powerOfTwo(math.Floor(mean)), 8), 64)
-	case format == "int4_wo": // few picks have a kernel of their own
-		switch {
-		case picks*float64(deal.ranks)/float64(deal.experts) <= 6:
-			return min(powerOfTwo(positions), 16)
-		case positions <= 20:
-			return 16
-		case positions <= 40:
-			return 32
-		}
-		return 64
-	case format == "w4a16_mxfp4": // Marlin
-		for _, tile := range []float64{8, 16, 32, 48} {
-			if mean < 0.9*tile {
-				return tile
-			}
-		}
-		return 64
 	}
-	return costmodel.ExpertsTile(positions)
+	e := costmodel.RoutedExperts{Count: deal.experts, PerPosition: deal.picks, Ranks: deal.ranks, Precision: p}
+	return e.Tile(float64(deal.positions))
 }
 
 // tunedTile is what tuning comes to: tiles that hold the rows of one expert,
