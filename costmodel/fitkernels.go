@@ -292,8 +292,8 @@ func ExpertsForm(g GPU, rate, weight, activation float64) Form {
 
 // ExpertsTile returns the rows of a tile that vLLM's kernel for experts in BF16
 // and FP8 takes for a batch of so many positions, where nobody has tuned it
-// (get_default_config in vllm/model_executor/layers/fused_moe/fused_moe.py,
-// versions 0.17 to 0.24).
+// (get_default_config in vllm/model_executor/layers/fused_moe/fused_moe.py, of
+// versions after 0.14; kernels of 0.24 are fitted with it).
 func ExpertsTile(positions float64) float64 {
 	switch {
 	case positions <= 32:
