@@ -86,7 +86,7 @@ func (e RoutedExperts) Distinct(n float64) float64 {
 
 // Tile returns the rows of a tile of the kernel that vLLM takes when n positions
 // pick experts and nobody has tuned it for their shape, by the precision: a rule
-// of its own (get_default_config of fused_moe.py, versions 0.17 to 0.24), or
+// of its own (get_default_config of fused_moe.py, of versions after 0.14), or
 // that of the library that it calls.
 func (e RoutedExperts) Tile(n float64) float64 {
 	p, picks := e.Precision, n*float64(e.PerPosition)
