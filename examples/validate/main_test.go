@@ -219,6 +219,23 @@ func TestKernelTargets(t *testing.T) {
 			t.Errorf("%s: held %v, target %v", f.Operator, f.Held, f.Target)
 		}
 	}
+	if !long() {
+		return
+	}
+	// Products on the GPU whose cache matters most: in BF16, and in FP8 with
+	// activations that are quantised in the measured time.
+	products, err := fitKernels(data, "L40S", false, operators[:2]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(products) != 2 {
+		t.Fatalf("%d products, want 2", len(products))
+	}
+	for i, most := range []float64{0.12, 0.14} {
+		if f := products[i]; f.Held.MAPE > most || f.Held.N == 0 {
+			t.Errorf("%s %s: held %v, want %.0f %%", f.GPU, f.Operator, f.Held, 100*most)
+		}
+	}
 }
 
 func TestLayersAndReduceTargets(t *testing.T) {
