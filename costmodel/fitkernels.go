@@ -101,8 +101,9 @@ func KernelForm(g GPU) Form {
 //
 // Weights of fewer bytes than activations mean that a kernel of its own brings
 // the activations to the weights' format first, of which the product then reads
-// B_w·mk bytes. Kernels for such formats do not split k, so that the chain
-// hides what it waits for, and take taller tiles for more rows, whose loop is longer:
+// B_w·mk bytes. Kernels for such formats do not split k, so that the chain is
+// one more thing to wait for, and take taller tiles for more rows, whose loop
+// is longer:
 //
 //	floor + ‖ row·m, (B_a + B_w)·mk/(quantise·bandwidth) ‖₄ + ‖ …, …, chain·k·(1 + min(m, 256)/height) ‖
 //
