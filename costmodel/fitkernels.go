@@ -102,8 +102,8 @@ func KernelForm(g GPU) Form {
 //
 // Where products do not compute in BF16, a kernel of its own brings the
 // activations to their format first. Kernels for such formats do not split k, so
-// that the chain hides what it waits for, and take taller tiles for more rows,
-// whose loop is longer:
+// that the chain is one more thing to wait for, and take taller tiles for more
+// rows, whose loop is longer:
 //
 //	floor + ‖ row·m, (2 + B_a)·mk/(quantise·bandwidth) ‖₄ + ‖ …, …, chain·k·(1 + min(m, 256)/height) ‖
 //

@@ -24,6 +24,11 @@ type MeasuredKernels struct {
 	// NarrowAttention is with a cache of one byte a value or less; what is nil
 	// takes the coefficients of Attention.
 	NarrowAttention AttentionKernels
+	// Mixed is at which share of the bandwidth decodes are read in steps that
+	// also have prompts: a kernel that serves both reads the keys once for every
+	// head, not for every KV head, mostly from the device's cache, so that it is
+	// above 1. 0 means that decodes take no longer than by themselves.
+	Mixed float64
 	// AllReduce and Gather are the times of an all-reduce, and of gathering or
 	// scattering a tensor, by the number of GPUs in a node. They take the place
 	// of the formulas of Efficiency.AllReduce, which gathers the logits too, and
@@ -60,6 +65,9 @@ func (m *MeasuredKernels) validate(name string) error {
 	}
 	if m.Elementwise < 0 {
 		return badField(name+".Elementwise", m.Elementwise)
+	}
+	if !finite(m.Mixed) {
+		return badField(name+".Mixed", m.Mixed)
 	}
 	check := func(field string, c *Calibration, form string) error {
 		if c != nil && c.Form.Name != form {
@@ -276,6 +284,7 @@ func (m *measuredExperts) seconds(e *RoutedExperts, n float64) float64 {
 type measuredAttention struct {
 	heads, kvHeads, headDim, window, layers float64
 	rate, bandwidth, cache                  float64
+	perMixedByte                            float64 // seconds; 0 means that steps with prompts are like others
 	prefill, decode                         []float64 // coefficients; nil means not measured
 }
 
@@ -290,6 +299,9 @@ func (s Setup) measuredAttention(a Attention, layers int) measuredAttention {
 	}
 	if c := m.decode(k.cache, a.Window > 0); c != nil {
 		k.decode = c.engineValues()
+	}
+	if m != nil && m.Mixed > 0 {
+		k.perMixedByte = 1 / (m.Mixed * k.bandwidth)
 	}
 	return k
 }
@@ -324,7 +336,14 @@ func (k *measuredAttention) decodes(b *sim.Batch) float64 {
 	n, t := float64(b.Decodes), 0.0
 	if n > 0 {
 		rows := float64(b.Positions) / n
-		t = k.decodeSeconds(n, rows, float64(b.Context)/n+rows)
+		context := float64(b.Context)/n + rows
+		t = k.decodeSeconds(n, rows, context)
+		if hasPrompts(b) {
+			if k.window > 0 {
+				context = min(context, k.window)
+			}
+			t = max(t, n*k.heads*context*2*k.headDim*k.cache*k.perMixedByte)
+		}
 	}
 	if pad := float64(b.Padding.Rows); pad > 0 {
 		t += k.decodeSeconds(n+pad, 1, 1)
