@@ -284,7 +284,7 @@ func (m *measuredExperts) seconds(e *RoutedExperts, n float64) float64 {
 type measuredAttention struct {
 	heads, kvHeads, headDim, window, layers float64
 	rate, bandwidth, cache                  float64
-	perMixedByte                            float64 // seconds; 0 means that steps with prompts are like others
+	perMixedByte                            float64   // seconds; 0 means that steps with prompts are like others
 	prefill, decode                         []float64 // coefficients; nil means not measured
 }
 
