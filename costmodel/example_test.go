@@ -85,16 +85,17 @@ func ExampleTransformer_Breakdown() {
 	fmt.Printf("%.1f ms for %.0f TFLOP and %.0f GB\n", step.Seconds()*1e3, step.FLOPs()/1e12, step.Bytes()/1e9)
 	// Output:
 	// embedding            0.0 ms memory
-	// qkv                 17.9 ms compute
-	// prefill attention    7.7 ms compute
-	// decode attention     5.2 ms memory
-	// output              14.4 ms compute
-	// gate+up             88.5 ms compute
-	// down                44.4 ms compute
+	// qkv                 17.1 ms compute
+	// prefill attention   10.0 ms compute
+	// decode attention     4.9 ms memory
+	// output              13.6 ms compute
+	// gate+up             84.0 ms compute
+	// down                41.4 ms compute
 	// lm head              0.4 ms memory
-	// elementwise          8.7 ms memory
+	// sampling             0.0 ms memory
+	// elementwise          8.8 ms memory
 	// host                 2.9 ms host
-	// 190.0 ms for 134 TFLOP and 151 GB
+	// 183.1 ms for 134 TFLOP and 151 GB
 }
 
 func ExampleSetup_KVCapacity() {
@@ -187,12 +188,13 @@ func ExampleTransformer_Explain() {
 	step := cost.StepTime(batch)
 	fmt.Printf("%v, MFU %.1f %%\n", step.Round(10*time.Microsecond), 100*counted.Utilisation(step, setup.GPU.FP8Rate()))
 	// Output:
-	// qkv                0.33 ms memory
-	// decode attention   1.50 ms memory
-	// experts            4.01 ms memory
-	// lm head            0.39 ms memory
+	// qkv                0.34 ms memory
+	// decode attention   1.47 ms memory
+	// output             0.30 ms memory
+	// experts            5.25 ms memory
+	// lm head            0.38 ms memory
 	// host               2.83 ms host
-	// 9.47ms, MFU 2.7 %
+	// 10.95ms, MFU 2.4 %
 }
 
 // A step that checks two drafts for one request and computes a prompt of 100.

@@ -123,7 +123,7 @@ func (a *attending) promptSeconds(b *sim.Batch, w Work) float64 {
 
 func (a *attending) decodeSeconds(b *sim.Batch, w Work) float64 {
 	if a.measured.decode != nil {
-		return max(a.measured.decodes(b), w.FLOPs*a.decoding.perFLOP)
+		return max(a.measured.decode.seconds(b), w.FLOPs*a.decoding.perFLOP)
 	}
 	return a.decodeRate(b).seconds(w)
 }

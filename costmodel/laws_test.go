@@ -132,6 +132,7 @@ func kinds(t testing.TB) map[string]costmodel.Setup {
 	smooth := func(p float64) func(*costmodel.Setup) {
 		return func(s *costmodel.Setup) {
 			e := &s.Efficiency
+			e.Measured = nil
 			for _, k := range []*costmodel.Kernel{&e.Matrix, &e.Experts, &e.PrefillAttention, &e.DecodeAttention, &e.Elementwise} {
 				k.Smooth = p
 			}

@@ -2,6 +2,7 @@ package costmodel
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"servesim/sim"
@@ -284,8 +285,8 @@ func (m *measuredExperts) seconds(e *RoutedExperts, n float64) float64 {
 type measuredAttention struct {
 	heads, kvHeads, headDim, window, layers float64
 	rate, bandwidth, cache                  float64
-	perMixedByte                            float64   // seconds; 0 means that steps with prompts are like others
-	prefill, decode                         []float64 // coefficients; nil means not measured
+	prefill                                 []float64     // coefficients; nil means not measured
+	decode                                  *foldedDecode // nil means not measured
 }
 
 func (s Setup) measuredAttention(a Attention, layers int) measuredAttention {
@@ -298,10 +299,7 @@ func (s Setup) measuredAttention(a Attention, layers int) measuredAttention {
 		k.prefill = c.engineValues()
 	}
 	if c := m.decode(k.cache, a.Window > 0); c != nil {
-		k.decode = c.engineValues()
-	}
-	if m != nil && m.Mixed > 0 {
-		k.perMixedByte = 1 / (m.Mixed * k.bandwidth)
+		k.decode = k.foldDecode(c.engineValues(), m.Mixed)
 	}
 	return k
 }
@@ -330,31 +328,62 @@ func (k *measuredAttention) prompts(b *sim.Batch, a *attending) float64 {
 	return k.layers*(sum+longest) + cached
 }
 
-// decodes takes sequences to be alike, and several positions of one for as many
+// foldedDecode is decodeSeconds for the heads of one model.
+type foldedDecode struct {
+	start, swap                float64
+	perKey, perRow             float64 // of reading and writing
+	perBlock, exposed          float64
+	perHead                    float64
+	chain, chainWithoutGroups  float64
+	perMixedKey                float64 // 0 means that steps with prompts are like others
+	heads, kvHeads, seen, many float64
+}
+
+func (k *measuredAttention) foldDecode(p []float64, mixed float64) *foldedDecode {
+	f := &foldedDecode{
+		start: p[0] + float64(p[2]*k.headDim), swap: p[8], perBlock: p[3] * k.kvHeads, exposed: p[4], perHead: p[5] * k.heads,
+		chain: p[6], chainWithoutGroups: p[7], heads: k.heads, kvHeads: k.kvHeads, seen: math.Inf(1), many: k.layers,
+	}
+	perByte := ofHeadDim(k.headDim, p[11:]) / (p[1] * k.bandwidth)
+	f.perKey, f.perRow = 2*k.cache*k.kvHeads*k.headDim*perByte, 4*k.heads*k.headDim*perByte
+	if mixed > 0 {
+		f.perMixedKey = 2 * k.cache * k.heads * k.headDim / (mixed * k.bandwidth)
+	}
+	if k.window > 0 {
+		f.seen = k.window
+	}
+	return f
+}
+
+// seconds takes sequences to be alike, and several positions of one for as many
 // heads more. Padding rows see themselves only.
-func (k *measuredAttention) decodes(b *sim.Batch) float64 {
+func (f *foldedDecode) seconds(b *sim.Batch) float64 {
 	n, t := float64(b.Decodes), 0.0
 	if n > 0 {
 		rows := float64(b.Positions) / n
-		context := float64(b.Context)/n + rows
-		t = k.decodeSeconds(n, rows, context)
-		if hasPrompts(b) {
-			if k.window > 0 {
-				context = min(context, k.window)
-			}
-			t = max(t, n*k.heads*context*2*k.headDim*k.cache*k.perMixedByte)
+		context := min(float64(b.Context)/n+rows, f.seen)
+		t = f.launch(n, rows, context)
+		if f.perMixedKey > 0 && hasPrompts(b) {
+			t = max(t, f.perMixedKey*n*rows*context)
 		}
 	}
 	if pad := float64(b.Padding.Rows); pad > 0 {
-		t += k.decodeSeconds(n+pad, 1, 1)
+		t += f.launch(n+pad, 1, 1)
 		if n > 0 {
-			t -= k.decodeSeconds(n, 1, 1)
+			t -= f.launch(n, 1, 1)
 		}
 	}
-	return k.layers * t
+	return f.many * t
 }
 
-func (k *measuredAttention) decodeSeconds(sequences, rows, context float64) float64 {
-	x := [...]float64{sequences, k.heads * rows, k.kvHeads, k.headDim, context, k.window}
-	return decodeSeconds(k.bandwidth, k.cache, k.decode, x[:])
+func (f *foldedDecode) launch(n, rows, context float64) float64 {
+	start, chain := f.start, f.chain*math.Sqrt(context)
+	if f.heads*rows == f.kvHeads {
+		chain = max(chain, f.chainWithoutGroups*context)
+	} else if n > 1 && f.kvHeads > 1 {
+		start += f.swap
+	}
+	moved, blocks := n*(float64(f.perKey*context)+float64(f.perRow*rows)), f.perBlock*n
+	work := max(moved, blocks) + float64(f.exposed*min(moved, blocks)) + float64(f.perHead*n*rows)
+	return start + math.Sqrt(float64(work*work)+float64(chain*chain))
 }

@@ -161,6 +161,9 @@ func composeStack(l library, data string, s costmodel.Setup, padded bool) (*kern
 	}
 	e := &s.Efficiency
 	e.Measured = l.kernels(s.GPU)
+	if known, err := costmodel.FittedEfficiency(s.GPU.Name); err == nil {
+		e.Measured.Mixed = known.Measured.Mixed // kernels/ has no steps with prompts and decodes
+	}
 	e.Elementwise = costmodel.Kernel{Memory: 0.8}
 	if n := s.TensorParallel; n > 1 {
 		curve, err := reduceCurve(data, s.GPU, n, padded)
