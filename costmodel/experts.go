@@ -92,7 +92,7 @@ func (e RoutedExperts) Tile(n float64) float64 {
 	p, picks := e.Precision, n*float64(e.PerPosition)
 	mean := picks / float64(e.Count)
 	switch narrow := p.Weights.BytesPerValue() < 1; {
-	case p.Compute == FP4: // TensorRT-LLM
+	case p.Compute == FP4 || p.Compute == FP8 && narrow: // TensorRT-LLM
 		return min(max(powerOfTwo(math.Floor(mean)), 8), 64)
 	case p.Compute == FP8 && p.Weights.Group > 0:
 		if n <= 64 {

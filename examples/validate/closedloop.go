@@ -63,6 +63,9 @@ type reading struct {
 	// message: the measured ones have a plateau between two algorithms, which
 	// fused collectives do not.
 	Padded bool `json:"all_reduce_padded"`
+	// Eight means that experts with MXFP4 weights multiply MXFP8 activations, as
+	// engines do on GPUs that can; otherwise they expand the weights to BF16.
+	Eight bool `json:"mxfp8_experts,omitempty"`
 }
 
 type triedReading struct {
@@ -72,10 +75,11 @@ type triedReading struct {
 
 // loopRow is a measured point.
 type loopRow struct {
-	id                          string
-	clients, prompt, output, tp int
-	tpot                        float64 // s
-	simulated                   looped
+	id                      string
+	clients, prompt, output int
+	tp, ep                  int     // GPUs that share every layer, and parts into which they deal the experts
+	tpot                    float64 // s
+	simulated               looped
 }
 
 // references are the errors of a closed form on the same rows.
@@ -92,14 +96,14 @@ var references = map[string]string{
 }
 
 // precisionOf names the catalogue's precision of a quantisation.
-var precisionOf = map[string]string{"": "bfloat16", "bf16": "bfloat16", "fp8": "fp8", "nvfp4": "nvfp4"}
+var precisionOf = map[string]string{"": "bfloat16", "bf16": "bfloat16", "fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "nvfp4"}
 
 // reportLoops simulates the aggregated rows of dense models for whose GPU and
 // formats there are kernels; other rows are counted by reason.
 func reportLoops(o options, fits []*fitted) ([]*loopReport, map[string]int, error) {
 	path := filepath.Join(o.data, "endtoend", "closed_loop_ttft_tpot.csv.gz")
 	groups, skipped := map[string][]*loopRow{}, map[string]int{}
-	columns := []string{"id", "backend", "model_path", "system", "mode", "isl", "osl", "gemm_quant_mode", "batch_size", "tp_size", "pp_size", "attention_dp_size", "silicon_tpot_ms"}
+	columns := []string{"id", "backend", "backend_version", "model_path", "system", "mode", "isl", "osl", "gemm_quant_mode", "batch_size", "tp_size", "pp_size", "attention_dp_size", "silicon_tpot_ms"}
 	err := readCSV(path, columns, func(r *row) {
 		m, g, why := loopSetup(r)
 		if why != "" {
@@ -111,8 +115,11 @@ func reportLoops(o options, fits []*fitted) ([]*loopReport, map[string]int, erro
 		}
 		formats := cmp.Or(r.text("gemm_quant_mode"), "bf16")
 		key := strings.Join([]string{m.Name, g.Name, r.text("backend"), formats}, " ")
+		if references[key] == "" { // the references are over all versions
+			key = strings.Join([]string{m.Name, g.Name, r.text("backend") + "-" + cmp.Or(r.text("backend_version"), "?"), formats}, " ")
+		}
 		groups[key] = append(groups[key], &loopRow{id: r.text("id"), clients: r.count("batch_size"), prompt: r.count("isl"),
-			output: r.count("osl"), tp: r.count("tp_size"), tpot: r.number("silicon_tpot_ms") * 1e-3})
+			output: r.count("osl"), tp: r.count("tp_size"), ep: expertParts(r), tpot: r.number("silicon_tpot_ms") * 1e-3})
 	})
 	if err != nil {
 		return nil, nil, err
@@ -154,13 +161,24 @@ func loopSetup(r *row) (m costmodel.Model, g costmodel.GPU, why string) {
 	if err != nil {
 		return m, g, "GPU not in the catalogue"
 	}
-	if m, err = modelOf(r.text("model_path")); err != nil || m.MoE.Layers > 0 || m.MLA.KVRank > 0 {
-		return m, g, "not a dense model of the catalogue"
+	if m, err = modelOf(r.text("model_path")); err != nil {
+		return m, g, "not a model of the catalogue"
+	}
+	if m.MLA.KVRank > 0 {
+		return m, g, "latent attention, of which there are no kernels"
 	}
 	if precisionOf[r.text("gemm_quant_mode")] == "" {
 		return m, g, "number format without kernels"
 	}
 	return m, g, ""
+}
+
+// expertParts reads the expert-parallel degree; rows of dense models have none.
+func expertParts(r *row) int {
+	if r.text("moe_ep_size") == "" {
+		return 1
+	}
+	return r.count("moe_ep_size")
 }
 
 // fill simulates the rows by one reading after the other. Each question of a
@@ -175,12 +193,17 @@ func (r *loopReport) fill(data string, l library, rows []*loopRow) error {
 	if err != nil {
 		return err
 	}
-	if m.Precision, err = costmodel.LookupPrecision(precisionOf[r.Formats]); err != nil {
-		return err
+	// Experts that come quantised, as those of gpt-oss, stay as they are,
+	// whatever the rows call them.
+	if m.MoE.Precision == (costmodel.Precision{}) {
+		m.Precision = precision(precisionOf[r.Formats])
+		if m.MoE.Layers > 0 {
+			m.MoE.Precision = m.Precision
+		}
 	}
-	composed := func(by reading) func(int) (sim.CostModel, error) {
-		return func(tp int) (sim.CostModel, error) {
-			return composeStack(l, data, by.setup(m, g, tp), by.Padded)
+	composed := func(by reading) loopMaker {
+		return func(tp, ep int) (sim.CostModel, error) {
+			return composeStack(l, data, by.setup(m, g, tp, ep), by.Padded)
 		}
 	}
 	in, out := loopHalves(rows)
@@ -209,6 +232,10 @@ func (r *loopReport) fill(data string, l library, rows []*loopRow) error {
 			by.Padded = true
 			return slices.ContainsFunc(in, func(row *loopRow) bool { return row.tp > 1 })
 		},
+		func(by *reading) bool {
+			by.Eight = true
+			return m.MoE.Precision == precision("w4a16_mxfp4") && l[g.Name+" experts w4a8_mxfp4_mxfp8"] != nil
+		},
 	} {
 		if by := r.Reading; other(&by) {
 			if err := try(by); err != nil {
@@ -216,7 +243,7 @@ func (r *loopReport) fill(data string, l library, rows []*loopRow) error {
 			}
 		}
 	}
-	if err := simulateLoops(rows, r.Reading, func(tp int) (sim.CostModel, error) { return named(r.Reading.setup(m, g, tp), r.Engine) }); err != nil {
+	if err := simulateLoops(rows, r.Reading, func(tp, ep int) (sim.CostModel, error) { return named(r.Reading.setup(m, g, tp, ep), r.Engine) }); err != nil {
 		return err
 	}
 	r.Catalogue = loopErrors(rows)
@@ -248,12 +275,12 @@ func (r *loopReport) fill(data string, l library, rows []*loopRow) error {
 // that is fitted and the other one in turn: rows that differ in their number of
 // clients only stay together.
 func loopHalves(rows []*loopRow) (in, out []*loopRow) {
-	shape := func(r *loopRow) [3]int { return [3]int{r.tp, r.prompt, r.output} }
-	var shapes [][3]int
+	shape := func(r *loopRow) [4]int { return [4]int{r.tp, r.prompt, r.output, r.ep} }
+	var shapes [][4]int
 	for _, r := range rows {
 		shapes = append(shapes, shape(r))
 	}
-	slices.SortFunc(shapes, func(a, b [3]int) int { return slices.Compare(a[:], b[:]) })
+	slices.SortFunc(shapes, func(a, b [4]int) int { return slices.Compare(a[:], b[:]) })
 	shapes = slices.Compact(shapes)
 	for _, r := range rows {
 		if slices.Index(shapes, shape(r))%2 == 0 {
@@ -266,12 +293,15 @@ func loopHalves(rows []*loopRow) (in, out []*loopRow) {
 }
 
 // setup is the set-up of rows on so many GPUs, without efficiencies.
-func (by reading) setup(m costmodel.Model, g costmodel.GPU, tp int) costmodel.Setup {
+func (by reading) setup(m costmodel.Model, g costmodel.GPU, tp, ep int) costmodel.Setup {
+	if by.Eight {
+		m.MoE.Precision = precision("w4a8_mxfp4_mxfp8")
+	}
 	m.KV = costmodel.Format{}
 	if by.Cache == "fp8" {
 		m.KV.ValueBytes = 1
 	}
-	return costmodel.Setup{Model: m, GPU: g, TensorParallel: tp}
+	return costmodel.Setup{Model: m, GPU: g, TensorParallel: tp, ExpertParallel: ep}
 }
 
 // named is the model that a program gets which knows nothing but names.
@@ -280,7 +310,7 @@ func named(s costmodel.Setup, engine string) (sim.CostModel, error) {
 	if s.Efficiency, err = costmodel.FittedEfficiency(s.GPU.Name); err != nil {
 		return nil, err
 	}
-	if engine == "trtllm" {
+	if strings.HasPrefix(engine, "trtllm") {
 		if s.Efficiency.Host, err = costmodel.FittedHost("TensorRT-LLM-1.0"); err != nil {
 			return nil, err
 		}
@@ -288,20 +318,23 @@ func named(s costmodel.Setup, engine string) (sim.CostModel, error) {
 	return costmodel.NewTransformer(s)
 }
 
-// simulateLoops fills in what the clients of each row see, with one model for
-// each number of GPUs.
-func simulateLoops(rows []*loopRow, by reading, model func(tp int) (sim.CostModel, error)) error {
-	models := map[int]*loopModel{}
+// loopMaker returns the model of a layout.
+type loopMaker func(tp, ep int) (sim.CostModel, error)
+
+// simulateLoops fills in what the clients of each row see.
+func simulateLoops(rows []*loopRow, by reading, maker loopMaker) error {
+	models := map[[2]int]*loopModel{}
 	for _, row := range rows {
-		if models[row.tp] == nil {
-			m, err := model(row.tp)
+		layout := [2]int{row.tp, row.ep}
+		if models[layout] == nil {
+			m, err := maker(row.tp, row.ep)
 			if err != nil {
 				return err
 			}
-			models[row.tp] = &loopModel{CostModel: m}
+			models[layout] = &loopModel{CostModel: m}
 		}
 		var err error
-		if row.simulated, err = closedLoop(models[row.tp], row, by.Shortest); err != nil {
+		if row.simulated, err = closedLoop(models[layout], row, by.Shortest); err != nil {
 			return fmt.Errorf("%s: %w", row.id, err)
 		}
 	}
@@ -350,7 +383,7 @@ func loopHostForm() costmodel.Form {
 func hostSamples(rows []*loopRow) []costmodel.Sample {
 	var list []costmodel.Sample
 	for _, row := range rows {
-		list = append(list, costmodel.Sample{Name: row.id, Group: fmt.Sprintf("%d·%d·%d", row.tp, row.prompt, row.output), Seconds: row.tpot,
+		list = append(list, costmodel.Sample{Name: row.id, Group: fmt.Sprintf("%d·%d·%d·%d", row.tp, row.ep, row.prompt, row.output), Seconds: row.tpot,
 			Inputs: []float64{row.simulated.tpot, 1, float64(row.clients), row.simulated.prompts}})
 	}
 	return list

@@ -55,6 +55,7 @@ var operators = []operator{
 	decodeOperator(" window", "bfloat16", 2, true), prefillOperator(" window", "bfloat16", 2, true),
 	expertsOperator("bf16", "bfloat16"), expertsOperator("fp8", "fp8"), expertsOperator("fp8_block", "fp8_block"),
 	expertsOperator("nvfp4", "nvfp4"), expertsOperator("int4_wo", "int4_wo"), expertsOperator("w4a16_mxfp4", "w4a16_mxfp4"),
+	expertsOperator("w4a8_mxfp4_mxfp8", "w4a8_mxfp4_mxfp8"),
 }
 
 var attentionColumns = []string{"batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "kv_cache_dtype", "step", "latency_ms"}

@@ -35,7 +35,7 @@ func libraryOf(fits []*fitted) library {
 
 // formats are the names of precisions in those of operators, in the order in
 // which one stands for others that compute alike.
-var formats = []string{"bf16", "fp8", "fp8_block", "nvfp4", "int4_wo", "w4a16_mxfp4"}
+var formats = []string{"bf16", "fp8", "fp8_block", "nvfp4", "int4_wo", "w4a16_mxfp4", "w4a8_mxfp4_mxfp8"}
 
 // kernels returns all fits of a GPU.
 func (l library) kernels(g costmodel.GPU) *costmodel.MeasuredKernels {

@@ -114,6 +114,9 @@ func printLoops(w io.Writer, r report) {
 		if l.Reading.Padded {
 			reduce = "padded"
 		}
+		if l.Reading.Eight {
+			reduce += ", experts with MXFP8 activations"
+		}
 		fmt.Fprintf(w, "%s %s %s %s: KV %s, lengths %s, all-reduce %s; host %.2f ms + %.0f µs·sequences a step + %.1f ms a prompt step\n",
 			l.Model, l.GPU, l.Engine, l.Formats, l.Reading.Cache, lengths, reduce, 1e3*l.Host.Step, 1e6*l.Host.Sequence, 1e3*l.Host.Prompt)
 		if l.Spec != "" {
