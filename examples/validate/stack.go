@@ -92,18 +92,28 @@ func layerFiles(data, gpuName string, g costmodel.GPU, modelName string, m costm
 	}
 	for _, path := range paths {
 		prefix := strings.TrimSuffix(path, "_dense.csv.gz")
-		parts := strings.Split(filepath.Base(prefix), "_")
-		if len(parts) != 3 {
+		parts := strings.Split(filepath.Base(prefix), "_") // the GPU, the model, "tp1"
+		last := len(parts) - 2
+		if last < 1 {
 			continue
 		}
-		device, model := plain(parts[0]), plain(parts[1])
+		model := plain(parts[last])
 		isModel := model == plain(filepath.Base(modelName)) || model == plain(m.Name)
-		isGPU := strings.Contains(plain(gpuName), device) || g.Name != "" && strings.Contains(plain(g.Name), device)
-		if isModel && isGPU {
+		if isModel && isGPU(strings.Join(parts[:last], "_"), gpuName, g) {
 			return prefix, nil
 		}
 	}
 	return "", nil
+}
+
+// isGPU reports whether a file's name of a GPU is that of a run: g, if the
+// catalogue knows it, and otherwise part of what the run calls it.
+func isGPU(file, gpuName string, g costmodel.GPU) bool {
+	known, err := gpuOf(file)
+	if err != nil && g.Name == "" {
+		return mentions(gpuName, file)
+	}
+	return err == nil && known.Name == g.Name
 }
 
 // layerTables reads one curve for each value of a column.
