@@ -36,9 +36,10 @@ type expertCurve struct {
 	time     *costmodel.Table
 }
 
-// newStack reads the layers of a model on a GPU. It is nil, without an error,
-// if data has none.
-func newStack(data string, g costmodel.GPU, gpuName string, m costmodel.Model, modelName string, tp, ranks int) (*stack, error) {
+// newStack reads the layers of a model on a GPU, for an engine's settings. It is
+// nil, without an error, if data has none.
+func newStack(data string, g costmodel.GPU, gpuName string, m costmodel.Model, modelName string, e engineSettings) (*stack, error) {
+	tp, ranks := e.tp, e.ranks
 	prefix, err := layerFiles(data, gpuName, g, modelName, m, tp)
 	if prefix == "" || err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func newStack(data string, g costmodel.GPU, gpuName string, m costmodel.Model, m
 		return nil, err
 	}
 	if tp > 1 {
-		if s.reduce, err = reduceCurve(data, g, tp, false); err != nil {
+		if s.reduce, err = e.reduce.curve(data, g, tp); err != nil {
 			return nil, err
 		}
 	}
