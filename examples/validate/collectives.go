@@ -8,9 +8,20 @@ import (
 	"servesim/costmodel"
 )
 
-// reduceCurve returns the measured all-reduce of an engine's own kernel. Padded,
-// it takes no longer than one of a larger message.
-func reduceCurve(data string, g costmodel.GPU, gpus int, padded bool) (*costmodel.Table, error) {
+// reduction is which all-reduce an engine is taken to use.
+type reduction uint8
+
+const (
+	ownReduce    reduction = iota // the engine's own kernel
+	paddedReduce                  // the same, no slower than for a larger message
+	ncclReduce
+)
+
+// curve returns the measured times.
+func (r reduction) curve(data string, g costmodel.GPU, gpus int) (*costmodel.Table, error) {
+	if r == ncclReduce {
+		return ncclReduceCurve(data, g, gpus)
+	}
 	path, err := collectiveFile(data, "_custom_allreduce_perf.csv.gz", g)
 	if err != nil {
 		return nil, err
@@ -19,10 +30,27 @@ func reduceCurve(data string, g costmodel.GPU, gpus int, padded bool) (*costmode
 	if err != nil {
 		return nil, err
 	}
-	for i := len(seconds) - 2; i >= 0 && padded; i-- {
+	for i := len(seconds) - 2; i >= 0 && r == paddedReduce; i-- {
 		seconds[i] = min(seconds[i], seconds[i+1])
 	}
 	return costmodel.NewTable(reduceProvenance(g, path, gpus), sizes, seconds, costmodel.LinearInterpolation, costmodel.Extend)
+}
+
+// ncclReduceCurve returns the measured all-reduce of NCCL.
+func ncclReduceCurve(data string, g costmodel.GPU, gpus int) (*costmodel.Table, error) {
+	path, err := collectiveFile(data, "_nccl_perf.csv.gz", g)
+	if err != nil {
+		return nil, err
+	}
+	c, err := ncclTimes(path, gpus)
+	if err != nil {
+		return nil, err
+	}
+	sizes, seconds := c.sorted("all_reduce")
+	if len(sizes) == 0 {
+		return nil, fmt.Errorf("%s has no all_reduce on %d GPUs", path, gpus)
+	}
+	return costmodel.NewTable(ncclProvenance(g, path, gpus), sizes, seconds, costmodel.LinearInterpolation, costmodel.Extend)
 }
 
 // gatherCurve returns the measured time of gathering or scattering with NCCL.
@@ -35,7 +63,7 @@ func gatherCurve(data string, g costmodel.GPU, gpus int) (*costmodel.Table, erro
 	if err != nil {
 		return nil, err
 	}
-	return costmodel.NewTable(gatherProvenance(g, path, gpus), sizes, seconds, costmodel.LinearInterpolation, costmodel.Extend)
+	return costmodel.NewTable(ncclProvenance(g, path, gpus), sizes, seconds, costmodel.LinearInterpolation, costmodel.Extend)
 }
 
 // collectiveFile returns the file of a GPU's operations between GPUs, by its
@@ -72,12 +100,7 @@ func reduceTimes(path string, gpus int) (sizes, seconds []float64, err error) {
 // gatherTimes returns bytes of the whole tensor and seconds, the mean of
 // gathering and scattering, which are alike.
 func gatherTimes(path string, gpus int) (sizes, seconds []float64, err error) {
-	c := newCurves()
-	err = readCSV(path, []string{"op_name", "nccl_dtype", "num_gpus", "message_size", "latency"}, func(r *row) {
-		if r.text("nccl_dtype") == "half" && r.count("num_gpus") == gpus {
-			c.add(r.text("op_name"), 2*r.number("message_size"), r.number("latency")*1e-3)
-		}
-	})
+	c, err := ncclTimes(path, gpus)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,12 +118,22 @@ func gatherTimes(path string, gpus int) (sizes, seconds []float64, err error) {
 	return sizes, seconds, nil
 }
 
+// ncclTimes returns bytes of the whole tensor and seconds of each operation.
+func ncclTimes(path string, gpus int) (*curves, error) {
+	c := newCurves()
+	return c, readCSV(path, []string{"op_name", "nccl_dtype", "num_gpus", "message_size", "latency"}, func(r *row) {
+		if r.text("nccl_dtype") == "half" && r.count("num_gpus") == gpus {
+			c.add(r.text("op_name"), 2*r.number("message_size"), r.number("latency")*1e-3)
+		}
+	})
+}
+
 func reduceProvenance(g costmodel.GPU, path string, gpus int) costmodel.Provenance {
 	return costmodel.Provenance{Platform: g.Name, Formats: "BF16", Kernels: "vLLM's all-reduce", Layout: fmt.Sprintf("%d GPUs", gpus),
 		Boundary: "one collective in a CUDA graph", Source: filepath.Base(path)}
 }
 
-func gatherProvenance(g costmodel.GPU, path string, gpus int) costmodel.Provenance {
+func ncclProvenance(g costmodel.GPU, path string, gpus int) costmodel.Provenance {
 	return costmodel.Provenance{Platform: g.Name, Formats: "BF16", Kernels: "NCCL", Layout: fmt.Sprintf("%d GPUs", gpus),
 		Boundary: "one collective on the device", Source: filepath.Base(path)}
 }

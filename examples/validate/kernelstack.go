@@ -109,7 +109,7 @@ func needed(m costmodel.Model, has func(operator string) bool) ([]string, error)
 
 // newKernelStack fits the kernels of one GPU that a model needs, from the data
 // or else from the catalogue.
-func newKernelStack(data string, s costmodel.Setup) (*kernelStack, error) {
+func newKernelStack(data string, s costmodel.Setup, reduce reduction) (*kernelStack, error) {
 	here := map[string]bool{}
 	for _, op := range operators {
 		files, err := kernelFiles(data, s.GPU.Name, op)
@@ -119,7 +119,7 @@ func newKernelStack(data string, s costmodel.Setup) (*kernelStack, error) {
 		here[op.name] = len(files) > 0
 	}
 	if !slices.Contains(slices.Collect(maps.Values(here)), true) {
-		return catalogueStack(s)
+		return catalogueStack(data, s, reduce)
 	}
 	names, err := needed(s.Model, func(name string) bool { return here[name] })
 	if err != nil {
@@ -135,17 +135,29 @@ func newKernelStack(data string, s costmodel.Setup) (*kernelStack, error) {
 	if err != nil {
 		return nil, err
 	}
-	return composeStack(libraryOf(fits), data, s, false)
+	return compose(libraryOf(fits), data, s, reduce)
 }
 
 // catalogueStack takes the catalogue's fits, for a GPU that data has no kernels
-// of.
-func catalogueStack(s costmodel.Setup) (*kernelStack, error) {
+// of. The catalogue's all-reduce is the engine's own: one of NCCL has to be
+// measured, on this GPU or on the one whose kernels it borrows if both have the
+// same link.
+func catalogueStack(data string, s costmodel.Setup, reduce reduction) (*kernelStack, error) {
 	var err error
 	if s.Efficiency, err = costmodel.FittedEfficiency(s.GPU.Name); err != nil {
 		return nil, fmt.Errorf("data has neither layers/ nor kernels/ of %s: %w", s.GPU.Name, err)
 	}
 	s.Efficiency.Host = costmodel.HostTime{} // a run's own is fitted
+	if n := s.TensorParallel; reduce == ncclReduce && n > 1 {
+		curve, err := ncclReduceCurve(data, s.GPU, n)
+		if lender, ok := lender(s); err != nil && ok {
+			curve, err = ncclReduceCurve(data, lender, n)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("disable_custom_all_reduce is true: %w", err)
+		}
+		s.Efficiency.AllReduce.Curve = curve
+	}
 	t, err := costmodel.NewTransformer(s)
 	if err != nil {
 		return nil, err
@@ -153,9 +165,25 @@ func catalogueStack(s costmodel.Setup) (*kernelStack, error) {
 	return &kernelStack{t, "the catalogue's fits to kernels of " + s.GPU.Name}, nil
 }
 
+// lender returns the GPU whose kernels the catalogue takes for that of a set-up,
+// if their links are alike.
+func lender(s costmodel.Setup) (costmodel.GPU, bool) {
+	g, err := costmodel.LookupGPU(s.Efficiency.Measured.Products[costmodel.Precision{}].From.Platform)
+	return g, err == nil && g.Link == s.GPU.Link
+}
+
 // composeStack completes a set-up with the fits to kernels of its GPU. Padded,
 // an all-reduce takes no longer than one of a larger message.
 func composeStack(l library, data string, s costmodel.Setup, padded bool) (*kernelStack, error) {
+	reduce := ownReduce
+	if padded {
+		reduce = paddedReduce
+	}
+	return compose(l, data, s, reduce)
+}
+
+// compose completes a set-up for one kind of all-reduce.
+func compose(l library, data string, s costmodel.Setup, reduce reduction) (*kernelStack, error) {
 	if _, err := needed(s.Model, func(name string) bool { return l[s.GPU.Name+" "+name] != nil }); err != nil {
 		return nil, fmt.Errorf("%w of %s", err, s.GPU.Name)
 	}
@@ -166,7 +194,7 @@ func composeStack(l library, data string, s costmodel.Setup, padded bool) (*kern
 	}
 	e.Elementwise = costmodel.Kernel{Memory: 0.8}
 	if n := s.TensorParallel; n > 1 {
-		curve, err := reduceCurve(data, s.GPU, n, padded)
+		curve, err := reduce.curve(data, s.GPU, n)
 		if err != nil {
 			return nil, err
 		}

@@ -66,6 +66,8 @@ type parallel struct {
 	Pipeline int  `json:"pipeline_parallel_size"`
 	Data     int  `json:"data_parallel_size"`
 	Expert   bool `json:"enable_expert_parallel"`
+	// NoCustom is set where an engine sums with NCCL only.
+	NoCustom bool `json:"disable_custom_all_reduce"`
 }
 
 type scheduled struct {
@@ -92,6 +94,7 @@ type cache struct {
 type engineSettings struct {
 	tp, ranks           int
 	experts             bool // are dealt over the ranks
+	reduce              reduction
 	seqs, batchTokens   int
 	maxModelLen         int // 0 means that of the model
 	async, prefixes     bool
@@ -116,6 +119,9 @@ func (m *meta) settings() (s engineSettings, err error) {
 		threshold:    cmp.Or(m.Made.Threshold, all.Made.Threshold, e.Threshold), watermark: cmp.Or(m.Made.Watermark, all.Made.Watermark),
 		blocks: cmp.Or(m.KV.Blocks, all.Cache.Blocks), blockSize: cmp.Or(m.KV.BlockSize, all.Cache.BlockSize, e.BlockSize, 16),
 		memory: m.Hardware.Memory, utilisation: cmp.Or(m.KV.Utilisation, all.Cache.Utilisation, e.Utilisation),
+	}
+	if e.NoCustom || all.Parallel.NoCustom {
+		s.reduce = ncclReduce
 	}
 	for _, n := range []struct {
 		field        string

@@ -90,20 +90,21 @@ func TestSettingsAreRefused(t *testing.T) {
 
 // What an engine made of its settings counts, wherever a version writes it.
 func TestSettings(t *testing.T) {
-	asked := engineSettings{tp: 1, ranks: 1, seqs: 4, batchTokens: 64, async: true, prefixes: true, blockSize: 16}
-	made := engineSettings{tp: 2, ranks: 1, seqs: 8, batchTokens: 512, maxModelLen: 4096, threshold: 100, watermark: 0.01,
+	asked := engineSettings{reduce: ncclReduce, tp: 1, ranks: 1, seqs: 4, batchTokens: 64, async: true, prefixes: true, blockSize: 16}
+	made := engineSettings{reduce: ncclReduce, tp: 2, ranks: 1, seqs: 8, batchTokens: 512, maxModelLen: 4096, threshold: 100, watermark: 0.01,
 		wholePrompts: true, blocks: 7, blockSize: 64, utilisation: 0.8}
 	for name, c := range map[string]struct {
 		meta string
 		want engineSettings
 	}{
-		"asked": {fmt.Sprintf(settings, `,"kv_cache_dtype":"auto","dtype":"bfloat16","speculative_config":null`), asked},
+		"asked": {fmt.Sprintf(settings, `,"disable_custom_all_reduce":true,"kv_cache_dtype":"auto","dtype":"bfloat16","speculative_config":null`), asked},
 		"resolved": {`{"engine_kwargs":{"tensor_parallel_size":2,"max_num_seqs":4},"resolved_config":{
 			"scheduler_config":{"max_num_seqs":8,"max_num_batched_tokens":512,"async_scheduling":false,"enable_chunked_prefill":false,
 				"long_prefill_token_threshold":100,"watermark":0.01,"policy":"fcfs"},
+			"parallel_config":{"disable_custom_all_reduce":true},
 			"cache_config":{"num_gpu_blocks":7,"block_size":64,"gpu_memory_utilization":0.8,"enable_prefix_caching":false,"cache_dtype":"auto"},
 			"model_config":{"max_model_len":4096,"quantization":null}}}`, made},
-		"beside": {`{"engine_kwargs":{"tensor_parallel_size":2,"max_model_len":4096},
+		"beside": {`{"engine_kwargs":{"disable_custom_all_reduce":true,"tensor_parallel_size":2,"max_model_len":4096},
 			"scheduler_config":{"max_num_seqs":8,"max_num_batched_tokens":512,"async_scheduling":false,"enable_chunked_prefill":false,
 				"long_prefill_token_threshold":100,"watermark":0.01},
 			"kv_cache":{"num_gpu_blocks":7,"block_size":64,"gpu_memory_utilization":0.8,"enable_prefix_caching":false}}`, made},

@@ -57,7 +57,7 @@ type collective struct {
 
 var collectives = []collective{
 	{"all-reduce", "_custom_allreduce_perf.csv.gz", reduceTimes, costmodel.RingForm, reduceProvenance, 2, 0.15},
-	{"gather", "_nccl_perf.csv.gz", gatherTimes, costmodel.GatherForm, gatherProvenance, 1, 0},
+	{"gather", "_nccl_perf.csv.gz", gatherTimes, costmodel.GatherForm, ncclProvenance, 1, 0},
 }
 
 func (k collective) fit(path string, g costmodel.GPU, gpus int) (*fitted, error) {

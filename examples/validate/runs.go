@@ -264,7 +264,7 @@ func newReplay(o options, rec *recording) (*replay, *runReport, error) {
 	g, gpuErr := gpuOf(gpuName)
 	r := &replay{rec: rec, scale: 1}
 	report := &runReport{Run: rec.name, Model: m.Name, GPU: cmp.Or(g.Name, gpuName), TP: e.tp, Ranks: e.ranks, BlockTokens: e.blockSize}
-	s, err := newStack(o.data, g, gpuName, m, modelName, e.tp, e.ranks)
+	s, err := newStack(o.data, g, gpuName, m, modelName, e)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -274,11 +274,14 @@ func newReplay(o options, rec *recording) (*replay, *runReport, error) {
 	case gpuErr != nil:
 		return nil, nil, fmt.Errorf("%w; -gpu gives one", gpuErr)
 	default:
-		k, err := newKernelStack(o.data, e.layout(m, g))
+		k, err := newKernelStack(o.data, e.layout(m, g), e.reduce)
 		if err != nil {
 			return nil, nil, fmt.Errorf("no layers/ of %s on %s with TP %d; from kernels: %w", m.Name, g.Name, e.tp, err)
 		}
 		r.device, report.Device = k, k.source
+	}
+	if e.reduce == ncclReduce && e.tp > 1 {
+		report.Device += ", all-reduce of NCCL"
 	}
 	if r.blocks, report.BlocksFrom, err = kvBlocks(rec, m, g, gpuErr); err != nil {
 		return nil, nil, err

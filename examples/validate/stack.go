@@ -36,9 +36,10 @@ type expertCurve struct {
 	time     *costmodel.Table
 }
 
-// newStack reads the layers of a model on a GPU. It is nil, without an error,
-// if data has none.
-func newStack(data string, g costmodel.GPU, gpuName string, m costmodel.Model, modelName string, tp, ranks int) (*stack, error) {
+// newStack reads the layers of a model on a GPU, for an engine's settings. It is
+// nil, without an error, if data has none.
+func newStack(data string, g costmodel.GPU, gpuName string, m costmodel.Model, modelName string, e engineSettings) (*stack, error) {
+	tp, ranks := e.tp, e.ranks
 	prefix, err := layerFiles(data, gpuName, g, modelName, m, tp)
 	if prefix == "" || err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func newStack(data string, g costmodel.GPU, gpuName string, m costmodel.Model, m
 		return nil, err
 	}
 	if tp > 1 {
-		if s.reduce, err = reduceCurve(data, g, tp, false); err != nil {
+		if s.reduce, err = e.reduce.curve(data, g, tp); err != nil {
 			return nil, err
 		}
 	}
@@ -92,18 +93,28 @@ func layerFiles(data, gpuName string, g costmodel.GPU, modelName string, m costm
 	}
 	for _, path := range paths {
 		prefix := strings.TrimSuffix(path, "_dense.csv.gz")
-		parts := strings.Split(filepath.Base(prefix), "_")
-		if len(parts) != 3 {
+		parts := strings.Split(filepath.Base(prefix), "_") // the GPU, the model, "tp1"
+		last := len(parts) - 2
+		if last < 1 {
 			continue
 		}
-		device, model := plain(parts[0]), plain(parts[1])
+		model := plain(parts[last])
 		isModel := model == plain(filepath.Base(modelName)) || model == plain(m.Name)
-		isGPU := strings.Contains(plain(gpuName), device) || g.Name != "" && strings.Contains(plain(g.Name), device)
-		if isModel && isGPU {
+		if isModel && isGPU(strings.Join(parts[:last], "_"), gpuName, g) {
 			return prefix, nil
 		}
 	}
 	return "", nil
+}
+
+// isGPU reports whether a file's name of a GPU is that of a run: g, if the
+// catalogue knows it, and otherwise part of what the run calls it.
+func isGPU(file, gpuName string, g costmodel.GPU) bool {
+	known, err := gpuOf(file)
+	if err != nil && g.Name == "" {
+		return mentions(gpuName, file)
+	}
+	return err == nil && known.Name == g.Name
 }
 
 // layerTables reads one curve for each value of a column.
