@@ -36,6 +36,8 @@ type report struct {
 	Loops   []*loopReport  `json:"closed_loops,omitempty"`
 	Skipped map[string]int `json:"closed_loop_rows_left_out,omitempty"`
 	Runs    []*runReport   `json:"runs,omitempty"`
+	// FromKernels are the same runs without what layers/ measured.
+	FromKernels []*runReport `json:"runs_from_kernels,omitempty"`
 	// Absent is what the data does not have, and LeftOut runs that it does not
 	// suffice for, and why.
 	Absent  []string `json:"absent,omitempty"`
@@ -80,6 +82,7 @@ func parse(args []string, messages io.Writer) (o options, err error) {
 	flags.StringVar(&o.model, "model", "", "`config.json` or name of the run's model, in place of the recorded name")
 	flags.IntVar(&o.tp, "tp", 0, "GPUs that share every layer of the run, in place of the recorded `number`")
 	flags.StringVar(&o.plot, "plot", "", "write PNG pictures to this `folder`")
+	flags.BoolVar(&o.kernels, "kernels", false, "compose the run's steps from kernels/ or the catalogue, where layers/ has them too")
 	flags.BoolVar(&o.json, "json", false, "print one JSON object")
 	flags.BoolVar(&o.worth, "worth", false, "fit kernels without each parameter too, to see what it is worth (slow)")
 	if err := command.Parse(flags, usage, args, messages); err != nil {
@@ -93,6 +96,8 @@ func parse(args []string, messages io.Writer) (o options, err error) {
 		return o, errors.New("-model goes with -run")
 	case o.run == "" && o.tp != 0:
 		return o, errors.New("-tp goes with -run")
+	case o.run == "" && o.kernels:
+		return o, errors.New("-kernels goes with -run: the report has both")
 	case o.run != "" && o.worth:
 		return o, errors.New("-worth goes without -run")
 	}
@@ -135,6 +140,10 @@ func measure(o options) (r report, err error) {
 	r.Kernels = append(r.Kernels, reduce...)
 	if only == "" {
 		if r.Runs, r.LeftOut, err = reportRuns(o); err != nil {
+			return r, err
+		}
+		o.kernels = true
+		if r.FromKernels, _, err = reportRuns(o); err != nil { // the others are in LeftOut or have no kernels
 			return r, err
 		}
 	}

@@ -67,7 +67,7 @@ func TestFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-nope"}, "flag provided but not defined: -nope; flags are -data, -gpu, -json, -model, -plot, -run, -tp, -worth"},
+		{[]string{"-nope"}, "flag provided but not defined: -nope; flags are -data, -gpu, -json, -kernels, -model, -plot, -run, -tp, -worth"},
 		{[]string{"extra"}, `unexpected argument "extra"`},
 		{[]string{"-data", "/none"}, "-data: stat /none: no such file or directory"},
 		{[]string{"-data", ".", "-tp", "-1"}, "-tp is -1"},

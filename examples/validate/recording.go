@@ -103,6 +103,8 @@ type engineSettings struct {
 	watermark           float64
 	blocks, blockSize   int     // blocks 0 means not recorded
 	memory, utilisation float64 // 0 means not recorded, and the default
+	eightWeights        bool    // quantised to FP8 by the engine
+	eightCache          bool    // of keys and values, in FP8
 }
 
 // settings reads meta, and refuses what the replay does not do.
@@ -142,13 +144,19 @@ func (m *meta) settings() (s engineSettings, err error) {
 		known        []string
 	}{
 		{"dtype", e.Type, []string{"", "auto", "bfloat16", "float16", "half"}},
-		{"kv_cache_dtype", cmp.Or(e.CacheType, all.Cache.Type), []string{"", "auto", "bfloat16", "float16"}},
-		{"quantization", cmp.Or(e.Quantisation, all.Model.Quantisation), []string{""}},
+		{"kv_cache_dtype", cmp.Or(e.CacheType, all.Cache.Type), []string{"", "auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"}},
+		{"quantization", cmp.Or(e.Quantisation, all.Model.Quantisation), []string{"", "fp8"}},
 		{"scheduling policy", cmp.Or(m.Made.Policy, all.Made.Policy, e.PolicyAsked), []string{"", "fcfs"}},
 		{"speculative_config", strings.Trim(cmp.Or(string(e.Speculation), string(all.Speculation)), " "), []string{"", "null"}},
 	} {
 		if !slices.Contains(text.known, text.value) {
 			return s, fmt.Errorf("%s is %q, which is not replayed", text.field, text.value)
+		}
+		switch text.field {
+		case "kv_cache_dtype":
+			s.eightCache = strings.HasPrefix(text.value, "fp8")
+		case "quantization":
+			s.eightWeights = text.value == "fp8"
 		}
 	}
 	return s, nil

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"servesim/costmodel"
 )
 
 // folder writes a run, its requests from the lines, and returns its path.
@@ -71,8 +73,8 @@ func TestSettingsAreRefused(t *testing.T) {
 		`"max_num_seqs":0`:                        "max_num_seqs is 0 or not there",
 		`"max_num_batched_tokens":-1`:             "max_num_batched_tokens is -1 or not there",
 		`"pipeline_parallel_size":2`:              "pipeline_parallel_size is 2, only 1 is replayed",
-		`"quantization":"fp8"`:                    `quantization is "fp8", which is not replayed`,
-		`"kv_cache_dtype":"fp8_e4m3"`:             `kv_cache_dtype is "fp8_e4m3", which is not replayed`,
+		`"quantization":"awq"`:                    `quantization is "awq", which is not replayed`,
+		`"kv_cache_dtype":"int8"`:                 `kv_cache_dtype is "int8", which is not replayed`,
 		`"scheduling_policy":"priority"`:          `scheduling policy is "priority", which is not replayed`,
 		`"speculative_config":{"method":"ngram"}`: `speculative_config is "{\"method\":\"ngram\"}", which is not replayed`,
 		`"dtype":"float32"`:                       `dtype is "float32", which is not replayed`,
@@ -265,27 +267,38 @@ func TestSameRun(t *testing.T) {
 	}
 }
 
-func TestReplayable(t *testing.T) {
+// A run is computed in the formats of its engine and of the model's
+// configuration; a name alone does not tell them.
+func TestRunFormats(t *testing.T) {
+	mxfp4 := precision("w4a16_mxfp4")
 	for _, c := range []struct {
-		name string
-		tp   int
-		want string
+		name     string
+		settings engineSettings
+		want     costmodel.Precision
+		experts  costmodel.Precision
+		cache    float64
+		err      string
 	}{
-		{"Qwen/Qwen3-32B", 2, ""},
-		{"Qwen/Qwen3-32B", 3, "3 GPUs do not divide the 64 heads of Qwen3-32B"},
-		{"Qwen/Qwen3-32B-FP8", 1, "Qwen/Qwen3-32B-FP8 has quantised weights, FP8: only BF16 is replayed"},
-		{"openai/gpt-oss-20b", 1, "openai/gpt-oss-20b has quantised weights, by its configuration: only BF16 is replayed"},
+		{"Qwen/Qwen3-32B", engineSettings{}, costmodel.Precision{}, costmodel.Precision{}, 2, ""},
+		{"Qwen/Qwen3-32B", engineSettings{eightWeights: true, eightCache: true}, precision("fp8"), costmodel.Precision{}, 1, ""},
+		{"Qwen/Qwen3-30B-A3B", engineSettings{eightWeights: true}, precision("fp8"), precision("fp8"), 2, ""},
+		{"openai/gpt-oss-20b", engineSettings{}, costmodel.Precision{}, mxfp4, 2, ""},
+		{"Qwen/Qwen3-32B-FP8", engineSettings{}, costmodel.Precision{}, costmodel.Precision{}, 2,
+			"Qwen/Qwen3-32B-FP8 has quantised weights, FP8: -model with its config.json tells how"},
 	} {
 		m, err := modelOf(c.name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := ""
-		if err := replayable(m, c.name, c.tp); err != nil {
-			got = err.Error()
+		got, err := c.settings.formats(m, c.name)
+		if c.err != "" {
+			if err == nil || err.Error() != c.err {
+				t.Errorf("%s: %v, want %s", c.name, err, c.err)
+			}
+			continue
 		}
-		if got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
+		if err != nil || got.Precision != c.want || got.MoE.Precision != c.experts || got.KV.BytesPerValue() != c.cache {
+			t.Errorf("%s, %+v: %v, experts %v, cache of %v bytes, %v", c.name, c.settings, got.Precision, got.MoE.Precision, got.KV.BytesPerValue(), err)
 		}
 	}
 }

@@ -20,8 +20,11 @@ type runReport struct {
 	Model  string `json:"model"`
 	GPU    string `json:"gpu"`
 	Device string `json:"device_time"` // where the kernels' time comes from
-	TP     int    `json:"tensor_parallel"`
-	Ranks  int    `json:"data_parallel"`
+	// fromKernels means that Device is composed of kernels. A host is fitted on
+	// runs of the same kind only: what their kernels lack differs.
+	fromKernels bool
+	TP          int `json:"tensor_parallel"`
+	Ranks       int `json:"data_parallel"`
 
 	Blocks      int    `json:"kv_blocks"`
 	BlockTokens int    `json:"kv_block_tokens"`
@@ -77,13 +80,14 @@ type options struct {
 	data, run, gpu, model, plot string
 	tp                          int
 	json, worth                 bool
+	kernels                     bool // and not layers/
 }
 
 // reportRuns replays one run, or every run of the data; of these it leaves out,
 // with the reason, those that the data does not suffice for. A host term is
 // fitted on the other folders beside a run.
 func reportRuns(o options) (list []*runReport, leftOut []string, err error) {
-	known := map[string]*replay{}
+	known := map[runKey]*replay{}
 	if o.run != "" {
 		dir := filepath.Clean(o.run)
 		r, err := reportRun(o, dir, known)
@@ -98,6 +102,12 @@ func reportRuns(o options) (list []*runReport, leftOut []string, err error) {
 		list = append(list, r)
 	}
 	return list, leftOut, nil
+}
+
+// runKey is a run with one kind of device time.
+type runKey struct {
+	dir     string
+	kernels bool
 }
 
 // runFolders returns the folders in dir that hold a run.
@@ -115,13 +125,13 @@ func runFolders(dir string) []string {
 	return list
 }
 
-func reportRun(o options, dir string, known map[string]*replay) (*runReport, error) {
+func reportRun(o options, dir string, known map[runKey]*replay) (*runReport, error) {
 	this, report, err := prepare(o, dir)
 	if err != nil {
 		return nil, err
 	}
 	if o.run == "" {
-		known[dir] = this
+		known[runKey{dir, report.fromKernels}] = this
 	}
 	var others []*replay
 	folders := append(runFolders(filepath.Dir(dir)), runFolders(filepath.Join(o.data, "runs"))...)
@@ -131,15 +141,16 @@ func reportRun(o options, dir string, known map[string]*replay) (*runReport, err
 			continue
 		}
 		seen[filepath.Base(f)] = true
-		if known[f] == nil {
-			r, _, err := prepare(options{data: o.data}, f)
+		key := runKey{f, report.fromKernels}
+		if known[key] == nil {
+			r, _, err := prepare(options{data: o.data, kernels: report.fromKernels}, f)
 			if err != nil {
 				report.LeftOut = append(report.LeftOut, fmt.Sprintf("%s: %v", filepath.Base(f), err))
 				continue
 			}
-			known[f] = r
+			known[key] = r
 		}
-		others = append(others, known[f])
+		others = append(others, known[key])
 	}
 	others = slices.DeleteFunc(others, func(r *replay) bool { return r.rec.sameAs(this.rec) })
 	if answers(others...) >= fewAnswers {
@@ -258,15 +269,20 @@ func newReplay(o options, rec *recording) (*replay, *runReport, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := replayable(m, cmp.Or(o.model, modelName), e.tp); err != nil {
+	if m, err = e.formats(m, cmp.Or(o.model, modelName)); err != nil {
 		return nil, nil, err
+	}
+	if m.Heads%e.tp != 0 {
+		return nil, nil, fmt.Errorf("%d GPUs do not divide the %d heads of %s", e.tp, m.Heads, m.Name)
 	}
 	g, gpuErr := gpuOf(gpuName)
 	r := &replay{rec: rec, scale: 1}
 	report := &runReport{Run: rec.name, Model: m.Name, GPU: cmp.Or(g.Name, gpuName), TP: e.tp, Ranks: e.ranks, BlockTokens: e.blockSize}
-	s, err := newStack(o.data, g, gpuName, m, modelName, e)
-	if err != nil {
-		return nil, nil, err
+	var s *stack
+	if !o.kernels && plainFormats(m) { // layers/ is in BF16
+		if s, err = newStack(o.data, g, gpuName, m, modelName, e); err != nil {
+			return nil, nil, err
+		}
 	}
 	switch {
 	case s != nil:
@@ -276,9 +292,12 @@ func newReplay(o options, rec *recording) (*replay, *runReport, error) {
 	default:
 		k, err := newKernelStack(o.data, e.layout(m, g), e.reduce)
 		if err != nil {
-			return nil, nil, fmt.Errorf("no layers/ of %s on %s with TP %d; from kernels: %w", m.Name, g.Name, e.tp, err)
+			if !o.kernels {
+				err = fmt.Errorf("no layers/ of %s on %s with TP %d; from kernels: %w", m.Name, g.Name, e.tp, err)
+			}
+			return nil, nil, err
 		}
-		r.device, report.Device = k, k.source
+		r.device, report.Device, report.fromKernels = k, k.source, true
 	}
 	if e.reduce == ncclReduce && e.tp > 1 {
 		report.Device += ", all-reduce of NCCL"
@@ -304,27 +323,33 @@ func newReplay(o options, rec *recording) (*replay, *runReport, error) {
 	return r, report, nil
 }
 
-// replayable refuses a model whose kernels are in another format than the
-// measured ones, or that so many GPUs cannot share.
-func replayable(m costmodel.Model, name string, tp int) error {
-	if m.Heads%tp != 0 {
-		return fmt.Errorf("%d GPUs do not divide the %d heads of %s", tp, m.Heads, m.Name)
-	}
-	format := ""
-	for _, p := range []costmodel.Precision{m.Precision, m.MoE.Precision} {
-		if p.Compute != costmodel.BF16 || p.Weights.BytesPerValue() != 2 {
-			format = "by its configuration"
+// formats returns the model as the engine computes it. A name that promises
+// another format than the model has is refused: its configuration tells which.
+func (e engineSettings) formats(m costmodel.Model, name string) (costmodel.Model, error) {
+	quantised := m.Precision != (costmodel.Precision{}) || m.MoE.Precision != (costmodel.Precision{})
+	if e.eightWeights && !quantised {
+		quantised, m.Precision = true, precision("fp8")
+		if m.MoE.Layers > 0 {
+			m.MoE.Precision = m.Precision
 		}
+	}
+	if e.eightCache {
+		m.KV = costmodel.Format{ValueBytes: 1}
+	}
+	if quantised {
+		return m, nil
 	}
 	for _, f := range []string{"FP8", "NVFP4", "FP4", "MXFP4", "INT8", "INT4", "AWQ", "GPTQ", "W4A16", "W8A8"} {
 		if mentions(filepath.Base(name), f) {
-			format = f
+			return m, fmt.Errorf("%s has quantised weights, %s: -model with its config.json tells how", name, f)
 		}
 	}
-	if format != "" {
-		return fmt.Errorf("%s has quantised weights, %s: only BF16 is replayed", name, format)
-	}
-	return nil
+	return m, nil
+}
+
+// plainFormats reports whether all of a model is BF16.
+func plainFormats(m costmodel.Model) bool {
+	return m.Precision == (costmodel.Precision{}) && m.MoE.Precision == (costmodel.Precision{}) && m.KV == (costmodel.Format{})
 }
 
 // kvBlocks returns the recorded number of blocks, or what the capacity helper

@@ -36,6 +36,12 @@ func printText(out io.Writer, r report) error {
 			return err
 		}
 	}
+	if len(r.FromKernels) > 0 {
+		printFromKernels(w, r.FromKernels)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
 	for _, path := range r.Absent {
 		fmt.Fprintf(out, "not in the data: %s\n", path)
 	}
@@ -131,6 +137,32 @@ func printLoops(w io.Writer, r report) {
 	slices.Sort(reasons)
 	for _, why := range reasons {
 		fmt.Fprintf(w, "left out: %d rows, %s\n", r.Skipped[why], why)
+	}
+}
+
+// printFromKernels prints a line for each run, since -run with -kernels prints
+// all of it.
+func printFromKernels(w io.Writer, list []*runReport) {
+	fmt.Fprint(w, "\nThe same runs from kernels/ or the catalogue alone, host from the other runs so composed: errors in %\n"+
+		"run\tdevice\tpace\tTPOT mean\tp50\tp90\tE2E mean\tp50\tp90\tTTFT mean\tp50\tp90\tA\tmissed\t\n")
+	for _, r := range list {
+		missed := 0
+		for _, c := range r.Checks {
+			if !c.Met {
+				missed++
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s", r.Run, r.GPU, points(r.Pace-1))
+		for _, metric := range []string{"TPOT Mean", "TPOT Median", "TPOT P90", "Latency Mean", "Latency Median", "Latency P90", "TTFT Mean", "TTFT Median", "TTFT P90"} {
+			cell := "–"
+			for _, f := range r.Figures {
+				if f.Metric == metric {
+					cell = points(f.Error)
+				}
+			}
+			fmt.Fprintf(w, "\t%s", cell)
+		}
+		fmt.Fprintf(w, "\t%.1f\t%d of %d\t\n", r.Amplification, missed, len(r.Checks))
 	}
 }
 
