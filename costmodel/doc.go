@@ -5,7 +5,7 @@
 //	          ──► Roofline     overhead + max(bytes/bandwidth, operations/rate)
 //	          ──► Transformer  the same per operator, added up, from a Setup
 //	                              │
-//	          Setup = Model + GPU + layout + Efficiency
+//	          Setup = Model + GPU + layout + Efficiency ◄── MeasuredKernels ◄── Fit ◄── samples
 //	                    │              │
 //	   config.json, catalogue          ├──► KVCapacity: how many KV blocks fit
 //	                                   └──► KVLink: Link ──► how fast KV moves between replicas
@@ -24,7 +24,9 @@
 // models from files.
 //
 // samples.go and fit.go find the coefficients of a formula in measurements,
-// fitkernels.go has the formulas of measured kernels, layers and steps. table.go
+// fitkernels.go has the formulas of measured kernels, layers and steps.
+// measuredkernels.go puts fits of kernels in the place of an Efficiency's Kernels,
+// and kernelfits.go has those of the catalogue. table.go
 // and tablegrid.go interpolate measurements. provenance.go is what all of them
 // belong to, energy.go what a run costs.
 //

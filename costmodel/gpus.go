@@ -91,7 +91,9 @@ var gpus = []GPU{
 	{Name: "TPU-v6e", Rate: 918 * tera, INT8: 1836 * tera, Bandwidth: 1.638 * tera, Memory: 32e9, Link: 400e9},
 }
 
-// fitted says how well a vLLM-like engine uses a GPU.
+// fitted says how well a vLLM-like engine uses a GPU, in shares of what its
+// datasheet promises: of what kernelFits, which come first, have nothing of, such
+// as latent attention, and for whoever wants a model of a few numbers.
 //
 // The shares and launches of matrix products and attention are fits of
 // Kernel's formula with the maximum to vLLM's kernels, head dimension 128, as
@@ -117,7 +119,8 @@ var gpus = []GPU{
 // they are too low for H100, by a quarter, and far too high for L40S.
 //
 // GPUs with the processor of another one borrow its kernels: A100-40 and
-// A100-80-PCIe of A100-80, H200 and H800 of H100, GB200 of B200.
+// A100-80-PCIe of A100-80, H200 and H800 of H100, GB200 of B200. They borrow the
+// measured collectives only over links of the same speed.
 //
 // Of the host, see [FittedHost]: vLLM 0.12 on H100, whose values the others
 // borrow, and on A100 the engine of Vidur.
@@ -186,6 +189,11 @@ var hosts = []struct {
 	// Qwen3-32B on H100, closed loop, error 17 % without and 3.8 % with it.
 	// Llama-3.1-70B on 4 to 8 GPUs: 27 to 60 µs a sequence.
 	{"vLLM-0.12", HostTime{Step: 1200 * time.Microsecond, Sequence: 51 * time.Microsecond}},
+	// Two recorded runs on RTX PRO 6000, Llama-3.1-8B and Qwen3-30B-A3B: 20 and
+	// 24 µs a sequence, beside measured kernels. It schedules asynchronously; gpt-oss-120b on
+	// H100 (0.18) and B200 (0.15), closed loops, needs nothing beside its
+	// kernels.
+	{"vLLM-0.19", HostTime{Sequence: 22 * time.Microsecond}},
 	// Llama-3.1-8B on H100, closed loop, version 1.0.0rc3.
 	{"TensorRT-LLM-1.0", HostTime{Step: 300 * time.Microsecond, Sequence: 20 * time.Microsecond}},
 	// Vidur's profile of a 7B model on one A100; 1.4 ms on several GPUs, and
@@ -210,9 +218,11 @@ func LookupGPU(name string) (GPU, error) {
 }
 
 // FittedEfficiency returns how well vLLM-like engines use a GPU of the
-// catalogue: kernels as measured, and the time per step and sequence that a
-// whole engine needs beyond its kernels. The error lists the GPUs whose kernels
-// are known.
+// catalogue: kernels and collectives as measured, each with its error on
+// measurements that were kept aside ([Calibration.Held]), and the time per step
+// and sequence that a whole engine needs beyond its kernels: that of vLLM 0.12,
+// whose successors hide most of it ([FittedHost]). The error lists the GPUs whose
+// kernels are known.
 func FittedEfficiency(gpu string) (Efficiency, error) {
 	var names []string
 	for _, f := range fitted {

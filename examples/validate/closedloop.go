@@ -304,14 +304,28 @@ func (by reading) setup(m costmodel.Model, g costmodel.GPU, tp, ep int) costmode
 	return costmodel.Setup{Model: m, GPU: g, TensorParallel: tp, ExpertParallel: ep}
 }
 
+// hostOf names the host of an engine in the catalogue, "" for the one that every
+// GPU comes with. vLLM schedules asynchronously by default since 0.14.
+func hostOf(engine string) string {
+	name, version, _ := strings.Cut(engine, "-")
+	minor := 0
+	if _, err := fmt.Sscanf(version, "0.%d.", &minor); name == "vllm" && err == nil && minor >= 14 {
+		return "vLLM-0.19"
+	}
+	if name == "trtllm" {
+		return "TensorRT-LLM-1.0"
+	}
+	return ""
+}
+
 // named is the model that a program gets which knows nothing but names.
 func named(s costmodel.Setup, engine string) (sim.CostModel, error) {
 	var err error
 	if s.Efficiency, err = costmodel.FittedEfficiency(s.GPU.Name); err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(engine, "trtllm") {
-		if s.Efficiency.Host, err = costmodel.FittedHost("TensorRT-LLM-1.0"); err != nil {
+	if host := hostOf(engine); host != "" {
+		if s.Efficiency.Host, err = costmodel.FittedHost(host); err != nil {
 			return nil, err
 		}
 	}
