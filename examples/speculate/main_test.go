@@ -216,6 +216,23 @@ func TestMeasuredCurves(t *testing.T) {
 	}
 }
 
+// The words fit what the fixed step waits for: with 64 requests there is
+// arithmetic in it, with 16 there is none.
+func TestText(t *testing.T) {
+	for _, c := range []struct{ args, want, none string }{
+		{"-concurrency 16 -constant 0.7", "the same 16 requests: the variable number brings 1.000 times", "drafts 16"},
+		{"-concurrency 16 -constant 0.9", "nothing in the fixed step waits for arithmetic: a position more is cheap, and drafts beyond the fixed 5", "even so"},
+		{"-concurrency 64 -constant 0.9", "of the fixed step wait for arithmetic; even so, drafts beyond the fixed 5", "is cheap"},
+		{"-concurrency 64 -constant 0.8", "the same 64 requests", "drafts 64"},
+		{"-concurrency 64 -constant 0.5", "fewer drafts 64 requests", "the same 64"},
+	} {
+		flat := strings.Join(strings.Fields(output(t, strings.Fields(c.args)...)), " ")
+		if !strings.Contains(flat, c.want) || strings.Contains(flat, c.none) {
+			t.Errorf("%s: want %q, not %q, in\n%s", c.args, c.want, c.none, flat)
+		}
+	}
+}
+
 func TestFlags(t *testing.T) {
 	file := curveFile(t)
 	for _, c := range []struct {
