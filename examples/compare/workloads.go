@@ -54,7 +54,7 @@ func presetNames() (names []string) {
 // set is a workload with what serves it and what is asked of it. No topology wins
 // everywhere: the sets were searched for, one for each of three that win. Where
 // chunked loses, its chunk is the best of those tried, powers of two and, for
-// documents, steps of 32; pools that lose have their best sizes too.
+// documents, steps of 32; pools have their best sizes too.
 type set struct {
 	name   string
 	story  string
@@ -68,13 +68,14 @@ var sets = []set{
 		func(m *Manifest) {
 			m.usePreset("voice-agents", 3000)
 			m.Model, m.GPU, m.Link, m.MaxModelLen = "Qwen3-32B", "H200", "NVLink4", 4096
-			m.TTFTTargetMs, m.GapTargetMs, m.ChunkTokens = 100, 200, 2048
+			m.TTFTTargetMs, m.GapTargetMs, m.ChunkTokens = 100, 200, 1024
 		}},
-	{"documents", `Questions about documents, answered at 55 tokens a second. disaggregated wins. A decode step takes most of the gap target: a chunk that fits beside it, of 192 tokens, uses less than half of the GPU, and prompts queue up. Whole prompts, as continuous computes them, stop the decodes, and more often than a p95 forgives. Apart, prompts run at full speed and decodes undisturbed. dynamic finds that by throughput three GPUs should compute prompts; the one that is left decodes all answers, but too slowly.`,
+	{"documents", `Questions about documents, answered at 55 tokens a second. disaggregated wins. A decode step takes most of the gap target: a chunk that fits beside it, of 160 tokens, uses less than half of the GPU, and prompts queue up. Whole prompts, as continuous computes them, stop the decodes, and more often than a p95 forgives. Apart, on two GPUs each, prompts run at full speed and decodes undisturbed. dynamic finds that by throughput three GPUs should compute prompts; the one that is left decodes all answers, but too slowly.`,
 		func(m *Manifest) {
 			m.usePreset("document-questions", 3000)
 			m.Model, m.GPU, m.Link, m.FirstToken = "Qwen3-32B", "B200", "NVLink5", "decode"
-			m.TTFTTargetMs, m.GapTargetMs, m.ChunkTokens = 1000, 18, 192
+			m.TTFTTargetMs, m.GapTargetMs, m.ChunkTokens = 1000, 18, 160
+			m.PrefillReplicas = 2
 		}},
 }
 

@@ -32,9 +32,9 @@ type devicePoint struct {
 	Fits        bool    `json:"fits"`
 	FloorMs     float64 `json:"floor_ms"` // the datasheet's roofline
 	StepMs      float64 `json:"step_ms"`
-	MatricesMs  float64 `json:"matrices_ms"`
+	MatricesMs  float64 `json:"matrices_ms"` // experts among them
 	AttentionMs float64 `json:"attention_ms"`
-	OtherMs     float64 `json:"other_ms"` // element-wise operators and all-reduce
+	OtherMs     float64 `json:"other_ms"` // element-wise operators, sampling, and what goes over links
 	HostMs      float64 `json:"host_ms"`
 	TokenRate   float64 `json:"tok_per_s"`
 }
@@ -97,9 +97,9 @@ func newDevicePoint(b sim.Batch, cost, floor *costmodel.Transformer, fitting int
 	return devicePoint{
 		Batch: b.Decodes, Fits: b.Decodes <= fitting,
 		FloorMs: ms(floor.StepTime(b).Seconds()), StepMs: ms(step),
-		MatricesMs:  sum(costmodel.QKV, costmodel.Output, costmodel.GateUp, costmodel.Down, costmodel.LMHead),
+		MatricesMs:  sum(costmodel.QKV, costmodel.Output, costmodel.GateUp, costmodel.Down, costmodel.Router, costmodel.Routed, costmodel.LMHead),
 		AttentionMs: sum(costmodel.DecodeAttention),
-		OtherMs:     sum(costmodel.Embedding, costmodel.Elementwise, costmodel.AllReduce, costmodel.Gather),
+		OtherMs:     sum(costmodel.Embedding, costmodel.Elementwise, costmodel.Sampling, costmodel.AllReduce, costmodel.Gather),
 		HostMs:      sum(costmodel.Host),
 		TokenRate:   round(float64(b.Decodes)/step, 1),
 	}

@@ -91,12 +91,15 @@ func TestJSON(t *testing.T) {
 	if first.FloorMs < 4.48 || first.FloorMs > 4.55 { // 15.0 GB of weights and 1001 tokens over 3.35 TB/s
 		t.Errorf("floor of one request %v ms, want about 4.52", first.FloorMs)
 	}
-	for _, p := range r.Device.Batches {
-		if p.StepMs <= p.FloorMs {
-			t.Errorf("batch %d: step %v ms, floor %v", p.Batch, p.StepMs, p.FloorMs)
-		}
-		if sum := p.MatricesMs + p.AttentionMs + p.OtherMs + p.HostMs; sum < p.StepMs-0.001 || sum > p.StepMs+0.001 {
-			t.Errorf("batch %d: parts add up to %v ms, step %v", p.Batch, sum, p.StepMs)
+	experts := commandtest.Object[report](t, output(t, "-json", "-model", "Qwen3-30B-A3B", "-tp", "2"))
+	for _, d := range []device{r.Device, experts.Device} {
+		for _, p := range d.Batches {
+			if p.StepMs <= p.FloorMs {
+				t.Errorf("%s, batch %d: step %v ms, floor %v", d.Model, p.Batch, p.StepMs, p.FloorMs)
+			}
+			if sum := p.MatricesMs + p.AttentionMs + p.OtherMs + p.HostMs; sum < p.StepMs-0.001 || sum > p.StepMs+0.001 {
+				t.Errorf("%s, batch %d: parts add up to %v ms, step %v", d.Model, p.Batch, sum, p.StepMs)
+			}
 		}
 	}
 }

@@ -83,9 +83,9 @@ func printReading(b *bytes.Buffer, c comparison) {
 	for _, r := range c.Rows {
 		switch d := float64(r.Variable.Drafts) - float64(c.Scenario.Fixed); {
 		case !r.Ratio.Defined():
-		case d < -0.25:
+		case d < -0.5:
 			fewer = append(fewer, r)
-		case d > 0.25:
+		case d > 0.5:
 			more = append(more, r)
 		default:
 			same = append(same, r)
@@ -104,7 +104,11 @@ func printReading(b *bytes.Buffer, c comparison) {
 		return fmt.Sprintf("About %d drafts are the best number there, and a policy that varies it has nothing to gain. %s", c.Scenario.Fixed, marginText(r))
 	})
 	group("more drafts", more, func(r row) string {
-		return fmt.Sprintf("%s: a position more is cheap, and drafts beyond the fixed %d are right often enough. %s", waits(r), c.Scenario.Fixed, marginText(r))
+		price := ": a position more is cheap, and"
+		if r.Fixed.Compute >= 0.005 {
+			price = "; even so,"
+		}
+		return fmt.Sprintf("%s%s drafts beyond the fixed %d are right often enough. %s", waits(r), price, c.Scenario.Fixed, marginText(r))
 	})
 	if len(c.Rows) > 0 {
 		printRates(b, c)
