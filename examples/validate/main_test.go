@@ -426,8 +426,8 @@ func TestReplay(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("async %t: %v, want %v", c.async, got, c.want)
 		}
-		if h.makespan != c.want[5] || len(h.steps) != int(c.want[5]) {
-			t.Errorf("async %t: makespan %v in %d steps", c.async, h.makespan, len(h.steps))
+		if h.makespan != c.want[5] || len(h.steps[0]) != int(c.want[5]) {
+			t.Errorf("async %t: makespan %v in %d steps", c.async, h.makespan, len(h.steps[0]))
 		}
 	}
 }
