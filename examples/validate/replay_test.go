@@ -17,16 +17,17 @@ func TestRanksApart(t *testing.T) {
 		steps        []int
 	}{
 		// The second rank begins at 0.25 with the second request. The third waits
-		// for the first rank, and finds it idle at 2.5.
-		{true, false, [][3]float64{{0, 1, 1}, {0.25, 1.25, 5.25}, {1, 2, 2}, {2.5, 3.5, 3.5}}, []int{3, 5}},
-		{true, true, [][3]float64{{0, 1, 1}, {0.25, 1.25, 5.25}, {1, 2, 2}, {2.5, 3.5, 3.5}}, []int{3, 5}},
-		{false, false, [][3]float64{{0, 1, 1}, {1, 2, 6}, {1, 2, 2}, {3, 4, 4}}, []int{6}},
+		// for the first rank, which is idle at 2.5: of the three that arrive
+		// then one waits for the second rank.
+		{true, false, [][3]float64{{0, 1, 1}, {0.25, 1.25, 5.25}, {1, 2, 2}, {2.5, 3.5, 3.5}, {3.25, 4.25, 4.25}, {2.5, 3.5, 3.5}}, []int{3, 5}},
+		{true, true, [][3]float64{{0, 1, 1}, {0.25, 1.25, 5.25}, {1, 2, 2}, {2.5, 3.5, 3.5}, {3.25, 5.25, 5.25}, {2.5, 3.5, 3.5}}, []int{3, 5}},
+		{false, false, [][3]float64{{0, 1, 1}, {1, 2, 6}, {1, 2, 2}, {3, 4, 4}, {3, 4, 4}, {3, 4, 4}}, []int{6}},
 	} {
 		r := engine(t, fmt.Sprintf(settings, fmt.Sprintf(`,"data_parallel_size":2,"async_scheduling":%t`, c.async)))
 		r.apart = c.apart
 		first := r.rec.requests[0]
 		r.rec.requests = nil
-		for i, at := range []float64{0, 0.25, 0.5, 2.5} {
+		for i, at := range []float64{0, 0.25, 0.5, 2.5, 2.5, 2.5} {
 			m := first
 			m.ID, m.Arrival, m.Output = fmt.Sprint(i), first.Arrival+at, 1
 			if i == 1 {
@@ -60,8 +61,8 @@ func TestRanksApart(t *testing.T) {
 		if !c.apart {
 			continue
 		}
-		if lives[0].Inputs[2] != 4 {
-			t.Errorf("%v sequences in the steps of a rank that has one", lives[0].Inputs[2])
+		if lives[0].Inputs[2] != 5 {
+			t.Errorf("%v sequences in four steps of a rank, want 5", lives[0].Inputs[2])
 		}
 		// Both at work at 0.5; at 2.25 the second only.
 		series := h.seriesOf([]second{{T: 0.5}, {T: 2.25}}, r.blocks, 2)
