@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"servesim/costmodel"
 )
@@ -74,8 +73,7 @@ func collectiveFile(data, end string, g costmodel.GPU) (string, error) {
 		return "", err
 	}
 	for _, path := range paths {
-		name, _, _ := strings.Cut(filepath.Base(path), "_comm_")
-		if found, err := gpuOf(name); err == nil && found.Name == g.Name {
+		if found, err := gpuOf(kernelGPU(path)); err == nil && found.Name == g.Name {
 			return path, nil
 		}
 	}

@@ -103,10 +103,13 @@ func TestSettingsChooseTheMeasuredReduce(t *testing.T) {
 		reduce reduction
 		want   float64
 	}{{ownReduce, own.Seconds(bytes)}, {ncclReduce, other.Seconds(bytes)}} {
-		e := engineSettings{tp: 2, ranks: 1, reduce: c.reduce}
+		e := engineSettings{tp: 2, ranks: 2, reduce: c.reduce} // ranks of a dense model exchange nothing
 		layers, err := newStack(data, g, g.Name, m, m.Name, e)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if layers.gather != nil {
+			t.Error("a dense model gathers")
 		}
 		if got := layers.reduce.Seconds(bytes); got != c.want {
 			t.Errorf("%d: an all-reduce of layers/ takes %v, want %v", c.reduce, got, c.want)

@@ -122,20 +122,24 @@ func (h *history) seriesOf(recorded []second, blocks, ranks int) []second {
 		times = append(times, last)
 	}
 	list := make([]second, len(times))
-	i, before := 0, 0.0
-	for k, t := range times {
-		s := second{T: t}
-		for ; i < len(h.steps) && h.steps[i].end <= t; i++ {
-			s.PromptRate += float64(h.steps[i].prompts) / (t - before)
-			s.OutputRate += float64(h.steps[i].tokens) / (t - before)
+	usable := float64((blocks - 1) * ranks)
+	for _, steps := range h.steps {
+		part := usable / float64(len(h.steps))
+		i, before := 0, 0.0
+		for k, t := range times {
+			s := &list[k]
+			s.T = t
+			for ; i < len(steps) && steps[i].end <= t; i++ {
+				s.PromptRate += float64(steps[i].prompts) / (t - before)
+				s.OutputRate += float64(steps[i].tokens) / (t - before)
+			}
+			if i < len(steps) && steps[i].start <= t {
+				s.Running += float64(steps[i].running)
+				s.Waiting += float64(steps[i].waiting)
+				s.KV += 100 * (part - float64(steps[i].free)) / usable
+			}
+			before = t
 		}
-		if i < len(h.steps) {
-			at := h.steps[i]
-			s.Running, s.Waiting = float64(at.running), float64(at.waiting)
-			usable := float64((blocks - 1) * ranks)
-			s.KV = 100 * (usable - float64(at.free)) / usable
-		}
-		list[k], before = s, t
 	}
 	return list
 }

@@ -70,9 +70,13 @@ func lives(runs []*replay, h host) ([]costmodel.Sample, error) {
 // lives are samples of HostForm: the recorded time of each request against
 // the steps of its simulated life.
 func (h *history) lives(rec *recording) []costmodel.Sample {
-	device, sequences := make([]float64, len(h.steps)+1), make([]float64, len(h.steps)+1)
-	for i, s := range h.steps {
-		device[i+1], sequences[i+1] = device[i]+s.device, sequences[i]+float64(s.sequences)
+	device, sequences := make([][]float64, len(h.steps)), make([][]float64, len(h.steps)) // sums of the steps before
+	for k, steps := range h.steps {
+		d, q := make([]float64, len(steps)+1), make([]float64, len(steps)+1)
+		for i, s := range steps {
+			d[i+1], q[i+1] = d[i]+s.device, q[i]+float64(s.sequences)
+		}
+		device[k], sequences[k] = d, q
 	}
 	var list []costmodel.Sample
 	for i, m := range rec.requests {
@@ -80,9 +84,10 @@ func (h *history) lives(rec *recording) []costmodel.Sample {
 		if m.Output < 2 || l.to < l.from {
 			continue
 		}
+		d, q := device[l.group], sequences[l.group]
 		list = append(list, costmodel.Sample{
 			Name: rec.name + " " + m.ID, Group: rec.name, Seconds: m.Last - m.First,
-			Inputs: []float64{device[l.to+1] - device[l.from], float64(l.to - l.from + 1), sequences[l.to+1] - sequences[l.from]},
+			Inputs: []float64{d[l.to+1] - d[l.from], float64(l.to - l.from + 1), q[l.to+1] - q[l.from]},
 		})
 	}
 	return list

@@ -279,7 +279,8 @@ type kernelFile struct {
 	gpu  costmodel.GPU
 }
 
-// kernelFiles returns the files of an operator, of every GPU or of one.
+// kernelFiles returns the files of an operator, of every GPU of the catalogue or
+// of one.
 func kernelFiles(data, only string, op operator) ([]kernelFile, error) {
 	paths, err := filepath.Glob(filepath.Join(data, "kernels", "*"+op.files))
 	if err != nil {
@@ -288,22 +289,23 @@ func kernelFiles(data, only string, op operator) ([]kernelFile, error) {
 	slices.Sort(paths)
 	var list []kernelFile
 	for _, path := range paths {
-		g, err := gpuOf(kernelGPU(op, path))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if only == "" || g.Name == only {
+		g, err := gpuOf(kernelGPU(path))
+		if err == nil && (only == "" || g.Name == only) {
 			list = append(list, kernelFile{path, g})
 		}
 	}
 	return list, nil
 }
 
-// kernelGPU returns the part of a kernel file's name that names the GPU.
-func kernelGPU(op operator, path string) string {
-	kind := strings.SplitN(op.files, "_", 3)[1]
-	name, _, _ := strings.Cut(filepath.Base(path), "_"+kind+"_")
-	return name
+// kernelGPU returns the part of a kernel file's name that names the GPU, "" if
+// the file is none.
+func kernelGPU(path string) string {
+	for _, kind := range []string{"_gemm_", "_attention_", "_moe_", "_comm_"} {
+		if name, _, ok := strings.Cut(filepath.Base(path), kind); ok {
+			return name
+		}
+	}
+	return ""
 }
 
 // fitKernel returns nil if the file has no rows of the operator.

@@ -38,6 +38,8 @@ type report struct {
 	Runs    []*runReport   `json:"runs,omitempty"`
 	// FromKernels are the same runs without what layers/ measured.
 	FromKernels []*runReport `json:"runs_from_kernels,omitempty"`
+	// Strangers are the measurements of GPUs that the catalogue does not have.
+	Strangers []string `json:"measurements_left_out,omitempty"`
 	// Absent is what the data does not have, and LeftOut runs that it does not
 	// suffice for, and why.
 	Absent  []string `json:"absent,omitempty"`
@@ -121,6 +123,9 @@ func measure(o options) (r report, err error) {
 		}
 		only, o.gpu = g.Name, g.Name
 	}
+	if r.Strangers, err = strangers(o.data); err != nil {
+		return r, err
+	}
 	if r.Kernels, err = fitKernels(o.data, only, o.worth, operators...); err != nil {
 		return r, err
 	}
@@ -147,7 +152,8 @@ func measure(o options) (r report, err error) {
 			return r, err
 		}
 	}
-	if len(r.Kernels)+len(r.Layers)+len(r.Steps)+len(r.Loops)+len(r.Runs) == 0 && len(r.LeftOut) == 0 {
+	found := len(r.Kernels) + len(r.Layers) + len(r.Steps) + len(r.Loops) + len(r.Runs) + len(r.LeftOut)
+	if found == 0 && (only != "" || len(r.Strangers) == 0) {
 		return r, fmt.Errorf("-data: no measurements of %s in %s", cmp.Or(only, "any GPU"), o.data)
 	}
 	return r, nil

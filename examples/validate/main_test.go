@@ -112,6 +112,44 @@ func TestAbsentMeasurements(t *testing.T) {
 	}
 }
 
+// What was measured on a GPU that the catalogue does not have is named, and
+// stops nothing, whichever GPU is asked for.
+func TestStrangers(t *testing.T) {
+	data := t.TempDir()
+	for _, name := range []string{"b60_gemm_vllm_0.24.0_bfloat16", "b60_moe_vllm_0.24.0_bfloat16", "b60_attention_vllm_0.24.0_context_attention_perf",
+		"b60_comm_vllm_0.24.0_custom_allreduce_perf", "b60_comm_nccl_2.29.2_nccl_perf", "h100_nvl_gemm_vllm_0.24.0_bfloat16"} {
+		writeZipped(t, filepath.Join(data, "kernels", name+".csv.gz"), "nothing\n1\n")
+	}
+	writeZipped(t, filepath.Join(data, "layers", "vidur_layer_times.csv.gz"),
+		"device,model,tp,num_tokens,layer_ms_no_attention,weights_per_layer_per_device\nb60,m,1,1,1,1\nb60,m,1,2,1,1\n")
+	writeZipped(t, filepath.Join(data, "endtoend", "splitwise_perf_medians.csv.gz"),
+		"hardware,model,tensor_parallel,prompt_size,batch_size,token_size,prompt_ms,token_ms,e2e_ms\nb60,bloom-176b,8,1,1,1,1,1,1\n")
+	var out strings.Builder
+	if err := run([]string{"-data", data}, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`left out: 5 file(s) of kernels/: no GPU of the catalogue is named in "b60"`,
+		`left out: 1 file(s) of kernels/: "h100_nvl" is a H100-NVL, which the catalogue does not have`,
+		`left out: 2 row(s) of layers/vidur_layer_times.csv.gz: no GPU of the catalogue is named in "b60"`,
+		`left out: 1 row(s) of endtoend/splitwise_perf_medians.csv.gz: no GPU of the catalogue is named in "b60"`,
+	} {
+		if !strings.Contains(out.String(), want+"\n") {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	err := run([]string{"-data", data, "-gpu", "H100"}, io.Discard, io.Discard)
+	if want := "-data: no measurements of H100 in " + data; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestNoStrangersAreMeasured(t *testing.T) {
+	if list, err := strangers(shared(t)); err != nil || len(list) > 0 {
+		t.Errorf("%q, %v", list, err)
+	}
+}
+
 func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"a100_sxm": "A100-80", "h100_sxm": "H100", "b200_sxm": "B200", "l40s": "L40S", "rtx_pro_6000_server": "RTX-PRO-6000",
@@ -388,8 +426,8 @@ func TestReplay(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("async %t: %v, want %v", c.async, got, c.want)
 		}
-		if h.makespan != c.want[5] || len(h.steps) != int(c.want[5]) {
-			t.Errorf("async %t: makespan %v in %d steps", c.async, h.makespan, len(h.steps))
+		if h.makespan != c.want[5] || len(h.steps[0]) != int(c.want[5]) {
+			t.Errorf("async %t: makespan %v in %d steps", c.async, h.makespan, len(h.steps[0]))
 		}
 	}
 }

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"servesim/costmodel"
@@ -97,6 +101,43 @@ func gpuOf(name string) (costmodel.GPU, error) {
 		return best, fmt.Errorf("no GPU of the catalogue is named in %q", name)
 	}
 	return best, nil
+}
+
+// strangers says what a folder has of GPUs that the catalogue does not know: a
+// line for each name in kernels/, and in a table of several GPUs.
+func strangers(data string) ([]string, error) {
+	paths, err := filepath.Glob(filepath.Join(data, "kernels", "*.csv.gz"))
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	note := func(unknown map[string]int, what string) {
+		for _, name := range slices.Sorted(maps.Keys(unknown)) {
+			_, err := gpuOf(name)
+			list = append(list, fmt.Sprintf("%d %s: %v", unknown[name], what, err))
+		}
+	}
+	unknown := map[string]int{}
+	count := func(name string) {
+		if _, err := gpuOf(name); err != nil && name != "" {
+			unknown[name]++
+		}
+	}
+	for _, path := range paths {
+		count(kernelGPU(path))
+	}
+	note(unknown, "file(s) of kernels/")
+	for _, table := range []struct{ folder, file, column string }{
+		{"layers", "vidur_layer_times.csv.gz", "device"}, {"endtoend", "splitwise_perf_medians.csv.gz", "hardware"},
+	} {
+		clear(unknown)
+		err := readCSV(filepath.Join(data, table.folder, table.file), nil, func(r *row) { count(r.text(table.column)) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		note(unknown, "row(s) of "+table.folder+"/"+table.file)
+	}
+	return list, nil
 }
 
 // modelOf returns the model of a config.json, or of a folder that has one, or

@@ -242,7 +242,7 @@ func TestSeriesErrors(t *testing.T) {
 	if got := (&recording{}).seriesErrors([]second{{T: 1}}); !math.IsNaN(float64(got.Running)) {
 		t.Errorf("without a recorded series %+v", got)
 	}
-	h := &history{makespan: 2.2, steps: []step{{end: 0.4, tokens: 6, prompts: 20}, {end: 1.2, tokens: 8}, {end: 2.2}}}
+	h := &history{makespan: 2.2, steps: [][]step{{{end: 0.4, tokens: 6, prompts: 20}, {end: 1.2, tokens: 8}, {end: 2.2}}}}
 	var rates []float64
 	for _, s := range h.seriesOf([]second{{T: 0.5}, {T: 1.5}}, 2, 1) {
 		rates = append(rates, s.T, s.OutputRate, s.PromptRate)

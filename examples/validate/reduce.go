@@ -10,8 +10,8 @@ import (
 	"servesim/costmodel"
 )
 
-// fitReduce fits the collectives of every GPU, for 2, 4 and 8 of them apart: on
-// every second message size, tested on the sizes between.
+// fitReduce fits the collectives of every GPU of the catalogue, for 2, 4 and 8
+// of them apart: on every second message size, tested on the sizes between.
 func fitReduce(data, only string) ([]*fitted, error) {
 	paths, err := filepath.Glob(filepath.Join(data, "kernels", "*_comm_*.csv.gz"))
 	if err != nil {
@@ -24,12 +24,8 @@ func fitReduce(data, only string) ([]*fitted, error) {
 			if !strings.HasSuffix(path, kind.files) {
 				continue
 			}
-			name, _, _ := strings.Cut(filepath.Base(path), "_comm_")
-			g, err := gpuOf(name)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", path, err)
-			}
-			if only != "" && g.Name != only {
+			g, err := gpuOf(kernelGPU(path))
+			if err != nil || only != "" && g.Name != only {
 				continue
 			}
 			for _, gpus := range []int{2, 4, 8} {

@@ -28,14 +28,16 @@ type host struct {
 	Sequence float64 `json:"sequence_s"`
 }
 
-// replay is a recorded run, simulated: its requests under its settings, on
-// ranks that step together.
+// replay is a recorded run, simulated: its requests under its settings.
 type replay struct {
 	rec    *recording
 	device stepper
 	host   host
 	scale  float64 // of the device's time; 1 is the model
 	blocks int     // of KV, on each rank
+	// apart means that each rank is an engine with a clock of its own, behind
+	// one front end; otherwise all of them step together.
+	apart bool
 	// shared has for each request the earlier one whose whole prompt it begins
 	// with, -1 for none; nil means that none does.
 	shared []int
@@ -44,20 +46,20 @@ type replay struct {
 // lived is what happened to a request, in seconds from the first arrival.
 type lived struct {
 	taken, first, last float64 // when the engine saw it, its first and its last token
-	rank               int
-	from, to           int // steps after the one of the first token, up to that of the last
+	group              int
+	from, to           int // steps of the group after the one of the first token, up to that of the last
 }
 
 // history is a simulated run.
 type history struct {
 	requests    []lived
-	steps       []step
+	steps       [][]step // of each group, in order
 	preemptions int
 	makespan    float64
 	refused     error // of a request that the simulated engine did not serve as the real one did
 }
 
-// step is one step of all ranks.
+// step is one step of a group's ranks.
 type step struct {
 	start, end float64
 	device     float64 // seconds on the device, unscaled
@@ -69,62 +71,123 @@ type step struct {
 	tokens     int
 }
 
-// run simulates. The clock is the engine's: one plan and one step of all ranks
-// after the other.
+// group is ranks that step together, one engine.
+type group struct {
+	ranks   []*sim.Stepper
+	batches []sim.Batch
+	steps   []step
+	inbox   []int   // requests that it has not taken, by arrival
+	now     float64 // end of its latest step
+	seen    float64 // it takes what has arrived by then
+	flying  bool    // the latest step has not ended
+}
+
+// run simulates. What happens first comes first: the front end hands a request
+// to a group when it arrives, and a group ends a step and plans the next.
 func (r *replay) run() (*history, error) {
 	h := &history{requests: make([]lived, len(r.rec.requests))}
-	ranks := r.rec.settings.ranks
-	steppers := make([]*sim.Stepper, ranks)
-	step := 0
-	for i := range steppers {
-		var err error
-		if steppers[i], err = sim.NewStepper(r.config(i, h, &step)); err != nil {
-			return nil, err
-		}
+	groups, err := r.groups(h)
+	if err != nil {
+		return nil, err
 	}
 	requests := r.requests()
-	var err error
-	now, seen, next := 0.0, 0.0, 0
-	batches := make([]sim.Batch, ranks)
-	for ; ; step++ {
-		if idle(steppers) {
-			if h.refused != nil {
-				return nil, fmt.Errorf("%s: %w", r.rec.dir, h.refused)
-			}
-			if next == len(requests) {
-				h.makespan = now
-				return h, nil
-			}
-			now = max(now, r.arrival(next))
-			seen = now
+	for next := 0; ; {
+		k, when := r.earliest(groups)
+		if next < len(requests) && r.arrival(next) <= when {
+			k = leastLoaded(len(groups), next, func(i int) int { return groups[i].load() })
+			groups[k].inbox = append(groups[k].inbox, next)
+			h.requests[next].group = k
+			next++
+			continue
 		}
-		for ; next < len(requests) && r.arrival(next) <= seen; next++ {
-			k := leastLoaded(steppers, next)
-			h.requests[next].taken, h.requests[next].rank = seen, k
-			if why := steppers[k].Submit(at(now), requests[next]); why != "" {
-				return nil, fmt.Errorf("%s: request %s: %s", r.rec.dir, r.rec.requests[next].ID, why)
+		if math.IsInf(when, 1) {
+			for _, g := range groups {
+				h.steps, h.makespan = append(h.steps, g.steps), max(h.makespan, g.now)
 			}
+			return h, nil
 		}
-		if now, err = r.step(h, steppers, batches, now); err != nil {
-			return nil, err
-		}
-		seen = now
-		// With async scheduling a step is planned while the one before is on
-		// the device: a request that arrives meanwhile waits for one more.
-		if r.rec.settings.async {
-			seen = h.steps[len(h.steps)-1].start
+		if err := r.turn(h, groups[k], requests); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.rec.dir, err)
 		}
 	}
 }
 
-// step plans all ranks at now, and ends their steps together.
-func (r *replay) step(h *history, steppers []*sim.Stepper, batches []sim.Batch, now float64) (end float64, err error) {
-	s := step{start: now}
-	for i, x := range steppers {
-		if batches[i], err = plan(x, now); err != nil {
-			return 0, err
+// groups returns one for all ranks, or one for each.
+func (r *replay) groups(h *history) ([]*group, error) {
+	n, each := 1, r.rec.settings.ranks
+	if r.apart {
+		n, each = each, 1
+	}
+	list := make([]*group, n)
+	for i := range list {
+		g := &group{batches: make([]sim.Batch, each)}
+		for range each {
+			x, err := sim.NewStepper(r.config(g, h))
+			if err != nil {
+				return nil, err
+			}
+			g.ranks = append(g.ranks, x)
 		}
-		b := &batches[i]
+		list[i] = g
+	}
+	return list, nil
+}
+
+// earliest returns the group that has something to do first, and when: at
+// infinity if none has.
+func (r *replay) earliest(groups []*group) (k int, when float64) {
+	when = math.Inf(1)
+	for i, g := range groups {
+		t := g.now
+		if !g.flying {
+			if len(g.inbox) == 0 {
+				continue
+			}
+			t = max(t, r.arrival(g.inbox[0]))
+		}
+		if t < when {
+			k, when = i, t
+		}
+	}
+	return k, when
+}
+
+// turn ends a group's step, if there is one, takes what has arrived and begins
+// the next if there is something to do.
+func (r *replay) turn(h *history, g *group, requests []sim.Request) error {
+	if err := g.complete(); err != nil {
+		return err
+	}
+	if g.idle() {
+		if h.refused != nil {
+			return h.refused
+		}
+		if len(g.inbox) == 0 {
+			return nil
+		}
+		g.now = max(g.now, r.arrival(g.inbox[0]))
+		g.seen = g.now
+	}
+	for ; len(g.inbox) > 0 && r.arrival(g.inbox[0]) <= g.seen; g.inbox = g.inbox[1:] {
+		i := g.inbox[0]
+		h.requests[i].taken = g.seen
+		k := leastLoaded(len(g.ranks), i, func(k int) int { return load(g.ranks[k]) })
+		if why := g.ranks[k].Submit(at(g.now), requests[i]); why != "" {
+			return fmt.Errorf("request %s: %s", r.rec.requests[i].ID, why)
+		}
+	}
+	return r.step(g)
+}
+
+// step plans all ranks of a group.
+func (r *replay) step(g *group) error {
+	s := step{start: g.now}
+	for i, x := range g.ranks {
+		var err error
+		if g.batches[i], err = plan(x, g.now); err != nil {
+			return err
+		}
+		b := &g.batches[i]
 		s.sequences += b.Decodes + len(b.Prefills)
 		s.running += x.Running().Len()
 		s.waiting += x.Waiting().Len()
@@ -132,18 +195,30 @@ func (r *replay) step(h *history, steppers []*sim.Stepper, batches []sim.Batch, 
 		s.prompts += b.PrefillTokens()
 		s.tokens += b.Samples()
 	}
-	s.device = r.device.stepSeconds(batches)
-	s.end = now + r.scale*s.device + r.host.Step + r.host.Sequence*float64(s.sequences)
-	h.steps = append(h.steps, s)
-	for i, x := range steppers {
-		if batches[i].Empty() {
+	s.device = r.device.stepSeconds(g.batches)
+	s.end = g.now + r.scale*s.device + r.host.Step + r.host.Sequence*float64(s.sequences)
+	g.steps, g.flying = append(g.steps, s), true
+	g.now, g.seen = s.end, s.end
+	// With async scheduling a step is planned while the one before is on the
+	// device: a request that arrives meanwhile waits for one more.
+	if r.rec.settings.async {
+		g.seen = s.start
+	}
+	return nil
+}
+
+// complete ends the step in flight on all ranks together.
+func (g *group) complete() error {
+	for i, x := range g.ranks {
+		if !g.flying || g.batches[i].Empty() {
 			continue
 		}
-		if err := x.Complete(at(s.end), nil); err != nil {
-			return 0, err
+		if err := x.Complete(at(g.now), nil); err != nil {
+			return err
 		}
 	}
-	return s.end, nil
+	g.flying = false
+	return nil
 }
 
 // plan asks until there is something to do: a pass that only preempts plans
@@ -161,8 +236,8 @@ func plan(x *sim.Stepper, now float64) (sim.Batch, error) {
 
 func at(seconds float64) sim.Time { return sim.Time(math.Round(seconds * 1e9)) }
 
-func idle(steppers []*sim.Stepper) bool {
-	for _, x := range steppers {
+func (g *group) idle() bool {
+	for _, x := range g.ranks {
 		if x.Running().Len()+x.Waiting().Len() > 0 {
 			return false
 		}
@@ -170,21 +245,33 @@ func idle(steppers []*sim.Stepper) bool {
 	return true
 }
 
+// load is what vLLM's front end weighs: four for a waiting request, one for a
+// running one.
+func load(x *sim.Stepper) int { return 4*x.Waiting().Len() + x.Running().Len() }
+
+func (g *group) load() int {
+	sum := 4 * len(g.inbox)
+	for _, x := range g.ranks {
+		sum += load(x)
+	}
+	return sum
+}
+
 // leastLoaded is how vLLM's front end spreads requests over data-parallel
-// ranks: four for a waiting request, one for a running one, ties in turn.
-func leastLoaded(steppers []*sim.Stepper, turn int) int {
+// ranks, ties in turn.
+func leastLoaded(n, turn int, load func(int) int) int {
 	best, least := 0, math.MaxInt
-	for d := range steppers {
-		i := (d + turn) % len(steppers)
-		if load := 4*steppers[i].Waiting().Len() + steppers[i].Running().Len(); load < least {
-			best, least = i, load
+	for d := range n {
+		i := (d + turn) % n
+		if x := load(i); x < least {
+			best, least = i, x
 		}
 	}
 	return best
 }
 
 // config is one rank under the settings of the recorded engine.
-func (r *replay) config(rank int, h *history, step *int) sim.Config {
+func (r *replay) config(of *group, h *history) sim.Config {
 	e := r.rec.settings
 	watch := sim.ObserverFunc(func(e sim.Event) {
 		l := (*lived)(nil)
@@ -193,9 +280,9 @@ func (r *replay) config(rank int, h *history, step *int) sim.Config {
 		}
 		switch e.Kind {
 		case sim.FirstToken:
-			l.first, l.from = e.Time.Seconds(), *step+1
+			l.first, l.from = e.Time.Seconds(), len(of.steps)
 		case sim.Finish:
-			l.last, l.to = e.Time.Seconds(), *step
+			l.last, l.to = e.Time.Seconds(), len(of.steps)-1
 			if m := r.rec.requests[e.ID]; e.Output != m.Output {
 				h.refused = fmt.Errorf("request %s: ended after %d of its %d tokens", m.ID, e.Output, m.Output)
 			}

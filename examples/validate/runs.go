@@ -214,16 +214,19 @@ func (r *runReport) simulate(this *replay) error {
 		return err
 	}
 	rec := this.rec
-	r.Steps, r.Preemptions = len(h.steps), h.preemptions
+	r.Preemptions = h.preemptions
 	r.Figures, r.Bare = compare(rec, h), compare(rec, bare)
 	r.Pace, r.BarePace = rec.makespan()/h.makespan, rec.makespan()/bare.makespan
 	ttft, slow := stat.Mean(h.latencies(rec).ttft, nil), stat.Mean(s.latencies(rec).ttft, nil)
 	r.Amplification = 100 * (slow/ttft - 1)
 	r.Recorded, r.Series = rec.series, h.seriesOf(rec.series, this.blocks, r.Ranks)
 	r.SeriesErrors = rec.seriesErrors(r.Series)
-	for _, s := range h.steps {
-		r.Sequences += float64(s.sequences) / float64(len(h.steps))
+	sequences := 0
+	for _, s := range slices.Concat(h.steps...) {
+		r.Steps++
+		sequences += s.sequences
 	}
+	r.Sequences = float64(sequences) / float64(r.Steps)
 	r.judge()
 	return nil
 }
@@ -276,7 +279,7 @@ func newReplay(o options, rec *recording) (*replay, *runReport, error) {
 		return nil, nil, fmt.Errorf("%d GPUs do not divide the %d heads of %s", e.tp, m.Heads, m.Name)
 	}
 	g, gpuErr := gpuOf(gpuName)
-	r := &replay{rec: rec, scale: 1}
+	r := &replay{rec: rec, scale: 1, apart: e.ranks > 1 && m.MoE.Layers == 0}
 	report := &runReport{Run: rec.name, Model: m.Name, GPU: cmp.Or(g.Name, gpuName), TP: e.tp, Ranks: e.ranks, BlockTokens: e.blockSize}
 	var s *stack
 	if !o.kernels && plainFormats(m) { // layers/ is in BF16

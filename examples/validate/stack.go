@@ -78,7 +78,7 @@ func newStack(data string, g costmodel.GPU, gpuName string, m costmodel.Model, m
 		s.names = append(s.names, name)
 	}
 	slices.Sort(s.names)
-	if ranks > 1 {
+	if ranks > 1 && s.experts != nil {
 		s.gather, err = gatherCurve(data, g, ranks)
 	}
 	return s, err

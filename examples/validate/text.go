@@ -42,6 +42,9 @@ func printText(out io.Writer, r report) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	for _, why := range r.Strangers {
+		fmt.Fprintf(out, "left out: %s\n", why)
+	}
 	for _, path := range r.Absent {
 		fmt.Fprintf(out, "not in the data: %s\n", path)
 	}

@@ -129,8 +129,7 @@ func readSteps(path string) ([]*stepSetup, error) {
 		if s == nil {
 			g, err := gpuOf(k.hardware)
 			if err != nil {
-				r.err = err
-				return
+				return // see strangers
 			}
 			s = &stepSetup{report: &stepReport{GPU: g.Name, Model: k.model, TP: k.tp, Target: 0.06}}
 			setups[k] = s
