@@ -18,6 +18,9 @@ const (
 // InferenceX (gpu-specs.ts), InferSim (hardware/), llm-analysis (gpu_configs/)
 // and GenZ (Systems/). Prices and all-in power are those of InferenceX,
 // constants.ts; those of B300 and GB300 are estimates there.
+// Processors are NVIDIA's, from datasheets and architecture papers, as CUDA
+// counts them on a device; those of B300 (148), GB200 and GB300 (152) are as
+// flashinfer's and FastVideo's public benchmarks report them.
 var gpus = []GPU{
 	// Three of one family, low confidence: public files disagree on bandwidth
 	// (0.8 to 1.6 TB/s) and link (196 to 400 GB/s). AFD-search,
@@ -32,22 +35,22 @@ var gpus = []GPU{
 	// aiconfigurator a100_pcie.yaml.
 	{Name: "A100-80-PCIe", Processors: 108, Rate: 312 * tera, INT8: 624 * tera, Bandwidth: 1.935 * tera, Memory: 80 * gib, Link: 32e9, Node: 8, Network: 25e9, Watts: 300},
 	// llm-analysis a10g-pcie-24gb.json.
-	{Name: "A10G", Rate: 70 * tera, INT8: 140 * tera, Bandwidth: 0.6 * tera, Memory: 24e9, Link: 32e9, Node: 8},
+	{Name: "A10G", Processors: 80, Rate: 70 * tera, INT8: 140 * tera, Bandwidth: 0.6 * tera, Memory: 24e9, Link: 32e9, Node: 8},
 	// NVIDIA A30 datasheet.
-	{Name: "A30", Rate: 165 * tera, INT8: 330 * tera, Bandwidth: 0.933 * tera, Memory: 24 * gib, Link: 32e9, Node: 8, Watts: 165},
+	{Name: "A30", Processors: 56, Rate: 165 * tera, INT8: 330 * tera, Bandwidth: 0.933 * tera, Memory: 24 * gib, Link: 32e9, Node: 8, Watts: 165},
 	// NVIDIA A40 datasheet.
-	{Name: "A40", Rate: 149.7 * tera, INT8: 299.3 * tera, Bandwidth: 0.696 * tera, Memory: 48 * gib, Link: 32e9, Node: 8, Watts: 300},
+	{Name: "A40", Processors: 84, Rate: 149.7 * tera, INT8: 299.3 * tera, Bandwidth: 0.696 * tera, Memory: 48 * gib, Link: 32e9, Node: 8, Watts: 300},
 	// SXM. NVIDIA Blackwell datasheet; aiconfigurator b200_sxm.yaml, gpu-specs.ts.
 	{Name: "B200", Processors: 148, Rate: 2250 * tera, FP8: 4500 * tera, INT8: 4500 * tera, FP4: 9000 * tera, Bandwidth: 7.7 * tera, Memory: 180 * gib,
 		Link: 900e9, Node: 8, Network: 50e9, Watts: 1000, Price: Price{1.95, 2.34, 2.90, 2170}},
 	// SXM. aiconfigurator b300_sxm.yaml, gpu-specs.ts.
-	{Name: "B300", Rate: 2250 * tera, FP8: 4500 * tera, INT8: 153.5 * tera, FP4: 13500 * tera, Bandwidth: 7.75 * tera, Memory: 268e9,
+	{Name: "B300", Processors: 148, Rate: 2250 * tera, FP8: 4500 * tera, INT8: 153.5 * tera, FP4: 13500 * tera, Bandwidth: 7.75 * tera, Memory: 268e9,
 		Link: 900e9, Node: 8, Network: 100e9, Watts: 1100, Price: Price{2.34, 2.81, 3.48, 0}},
 	// NVL72. aiconfigurator gb200.yaml, gpu-specs.ts.
-	{Name: "GB200", Rate: 2500 * tera, FP8: 5000 * tera, INT8: 5000 * tera, FP4: 10000 * tera, Bandwidth: 8 * tera, Memory: 189471 * mib,
+	{Name: "GB200", Processors: 152, Rate: 2500 * tera, FP8: 5000 * tera, INT8: 5000 * tera, FP4: 10000 * tera, Bandwidth: 8 * tera, Memory: 189471 * mib,
 		Link: 900e9, Node: 72, Watts: 1200, Price: Price{2.21, 2.75, 3.30, 0}},
 	// NVL72. aiconfigurator gb300.yaml.
-	{Name: "GB300", Rate: 2500 * tera, FP8: 5000 * tera, INT8: 165 * tera, FP4: 15000 * tera, Bandwidth: 8 * tera, Memory: 288e9,
+	{Name: "GB300", Processors: 152, Rate: 2500 * tera, FP8: 5000 * tera, INT8: 165 * tera, FP4: 15000 * tera, Bandwidth: 8 * tera, Memory: 288e9,
 		Link: 900e9, Node: 72, Watts: 1400, Price: Price{2.65, 3.30, 3.96, 0}},
 	// SXM5, 80 GB. NVIDIA H100 datasheet; aiconfigurator h100_sxm.yaml, gpu-specs.ts.
 	{Name: "H100", Processors: 132, Rate: 989 * tera, FP8: 1978 * tera, INT8: 1978 * tera, Bandwidth: 3.35 * tera, Memory: 80 * gib,
@@ -56,15 +59,15 @@ var gpus = []GPU{
 	{Name: "H100-PCIe", Processors: 114, Rate: 756.5 * tera, FP8: 1513 * tera, INT8: 1513 * tera, Bandwidth: 2 * tera, Memory: 80 * gib,
 		Link: 64e9, Node: 8, Network: 50e9, Watts: 350},
 	// InferSim gpu.py.
-	{Name: "H20", Rate: 148 * tera, FP8: 296 * tera, Bandwidth: 4.096 * tera, Memory: 96e9, Link: 450e9, Node: 8, Network: 50e9},
+	{Name: "H20", Processors: 78, Rate: 148 * tera, FP8: 296 * tera, Bandwidth: 4.096 * tera, Memory: 96e9, Link: 450e9, Node: 8, Network: 50e9},
 	// SXM, the H100's processor with other memory. NVIDIA H200 datasheet;
 	// aiconfigurator h200_sxm.yaml.
 	{Name: "H200", Processors: 132, Rate: 989 * tera, FP8: 1978 * tera, INT8: 1978 * tera, Bandwidth: 4.8 * tera, Memory: 141 * gib,
 		Link: 450e9, Node: 8, Network: 50e9, Watts: 700, Price: Price{1.41, 1.74, 1.60, 0}},
 	// InferSim gpu.py.
-	{Name: "H800", Rate: 989 * tera, FP8: 1979 * tera, Bandwidth: 3.43 * tera, Memory: 80e9, Link: 200e9, Node: 8, Network: 50e9},
+	{Name: "H800", Processors: 132, Rate: 989 * tera, FP8: 1979 * tera, Bandwidth: 3.43 * tera, Memory: 80e9, Link: 200e9, Node: 8, Network: 50e9},
 	// aiconfigurator l4.yaml.
-	{Name: "L4", Rate: 121 * tera, FP8: 242 * tera, INT8: 242 * tera, Bandwidth: 0.3 * tera, Memory: 24 * gib, Link: 32e9, Node: 8, Network: 25e9, Watts: 72},
+	{Name: "L4", Processors: 58, Rate: 121 * tera, FP8: 242 * tera, INT8: 242 * tera, Bandwidth: 0.3 * tera, Memory: 24 * gib, Link: 32e9, Node: 8, Network: 25e9, Watts: 72},
 	// aiconfigurator l40s.yaml.
 	{Name: "L40S", Processors: 142, Rate: 362.05 * tera, FP8: 733 * tera, INT8: 733 * tera, Bandwidth: 0.864 * tera, Memory: 46068 * mib,
 		Link: 32e9, Node: 8, Network: 50e9, Watts: 350},
@@ -79,7 +82,7 @@ var gpus = []GPU{
 		Price: Price{1.48, 1.90, 2.10, 0}},
 	// NVIDIA Ada architecture paper, with FP32 accumulation; memory as a
 	// device reports it.
-	{Name: "RTX-4090", Rate: 165.2 * tera, FP8: 330.3 * tera, INT8: 660.6 * tera, Bandwidth: 1.008 * tera, Memory: 25_250_627_584,
+	{Name: "RTX-4090", Processors: 128, Rate: 165.2 * tera, FP8: 330.3 * tera, INT8: 660.6 * tera, Bandwidth: 1.008 * tera, Memory: 25_250_627_584,
 		Link: 32e9, Node: 8, Watts: 450},
 	// Server edition. aiconfigurator rtx_pro_6000_server.yaml.
 	{Name: "RTX-PRO-6000", Processors: 188, Rate: 467.8 * tera, FP8: 935.6 * tera, INT8: 935.6 * tera, FP4: 1871 * tera, Bandwidth: 1.792 * tera, Memory: 97887 * mib,

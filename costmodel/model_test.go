@@ -153,7 +153,8 @@ func TestCatalogueGPUs(t *testing.T) {
 		t.Errorf("%d GPUs in the catalogue, %d of them tested", got, len(want))
 	}
 	processors := map[string]int{"A100-40": 108, "A100-80": 108, "A100-80-PCIe": 108, "H100": 132, "H100-PCIe": 114, "H200": 132,
-		"B200": 148, "L40S": 142, "RTX-PRO-6000": 188}
+		"B200": 148, "L40S": 142, "RTX-PRO-6000": 188,
+		"A10G": 80, "A30": 56, "A40": 84, "B300": 148, "GB200": 152, "GB300": 152, "H20": 78, "H800": 132, "L4": 58, "RTX-4090": 128}
 	last := ""
 	for _, g := range costmodel.GPUs() {
 		if g.Name <= last {
