@@ -116,7 +116,7 @@ func reportLoops(o options, fits []*fitted) ([]*loopReport, map[string]int, erro
 		formats := cmp.Or(r.text("gemm_quant_mode"), "bf16")
 		key := strings.Join([]string{m.Name, g.Name, r.text("backend"), formats}, " ")
 		if references[key] == "" { // the references are over all versions
-			key = strings.Join([]string{m.Name, g.Name, r.text("backend") + "-" + cmp.Or(r.text("backend_version"), "?"), formats}, " ")
+			key = strings.Join([]string{m.Name, g.Name, strings.TrimSuffix(r.text("backend")+"-"+r.text("backend_version"), "-"), formats}, " ")
 		}
 		groups[key] = append(groups[key], &loopRow{id: r.text("id"), clients: r.count("batch_size"), prompt: r.count("isl"),
 			output: r.count("osl"), tp: r.count("tp_size"), ep: expertParts(r), tpot: r.number("silicon_tpot_ms") * 1e-3})
