@@ -125,8 +125,8 @@ var gpus = []GPU{
 // A100-80-PCIe of A100-80, H200 and H800 of H100, GB200 of B200. They borrow the
 // measured collectives only over links of the same speed.
 //
-// Of the host, see [FittedHost]: vLLM 0.12 on H100, whose values the others
-// borrow, and on A100 the engine of Vidur.
+// Of the host, see [FittedHost]: vLLM 0.19 on RTX PRO 6000, whose value the others
+// borrow.
 var fitted = []struct {
 	gpus       []string
 	efficiency Efficiency
@@ -138,7 +138,7 @@ var fitted = []struct {
 		DecodeAttention:  Kernel{Launch: 19 * time.Microsecond, Compute: 0.60, Memory: 0.65},
 		Elementwise:      Kernel{Memory: 0.8},
 		AllReduce:        Collective{Launch: 7 * time.Microsecond, Share: 0.73},
-		Host:             HostTime{Step: 940 * time.Microsecond, Sequence: 49 * time.Microsecond},
+		Host:             HostTime{Sequence: 22 * time.Microsecond},
 	}},
 	{[]string{"B200", "GB200"}, Efficiency{
 		Matrix:           Kernel{Launch: 3 * time.Microsecond, Compute: 0.70, Memory: 0.75},
@@ -148,7 +148,7 @@ var fitted = []struct {
 		DecodeAttention:  Kernel{Launch: 10 * time.Microsecond, Compute: 0.50, Memory: 0.90},
 		Elementwise:      Kernel{Memory: 0.8},
 		AllReduce:        Collective{Launch: 7 * time.Microsecond, Share: 0.73},
-		Host:             HostTime{Step: 1200 * time.Microsecond, Sequence: 51 * time.Microsecond},
+		Host:             HostTime{Sequence: 22 * time.Microsecond},
 	}},
 	{[]string{"H100", "H200", "H800"}, Efficiency{
 		Matrix:           Kernel{Launch: 4 * time.Microsecond, Compute: 0.80, Memory: 0.90},
@@ -158,7 +158,7 @@ var fitted = []struct {
 		DecodeAttention:  Kernel{Launch: 12 * time.Microsecond, Compute: 0.65, Memory: 0.80},
 		Elementwise:      Kernel{Memory: 0.8},
 		AllReduce:        Collective{Launch: 7 * time.Microsecond, Share: 0.80},
-		Host:             HostTime{Step: 1200 * time.Microsecond, Sequence: 51 * time.Microsecond},
+		Host:             HostTime{Sequence: 22 * time.Microsecond},
 	}},
 	{[]string{"L40S"}, Efficiency{
 		Matrix:           Kernel{Launch: 2 * time.Microsecond, Compute: 0.60, Memory: 0.80},
@@ -168,7 +168,7 @@ var fitted = []struct {
 		DecodeAttention:  Kernel{Launch: 10 * time.Microsecond, Compute: 0.50, Memory: 0.85},
 		Elementwise:      Kernel{Memory: 0.8},
 		AllReduce:        Collective{Launch: 7 * time.Microsecond, Share: 0.12},
-		Host:             HostTime{Step: 1200 * time.Microsecond, Sequence: 51 * time.Microsecond},
+		Host:             HostTime{Sequence: 22 * time.Microsecond},
 	}},
 	{[]string{"RTX-PRO-6000"}, Efficiency{
 		Matrix:           Kernel{Launch: 3 * time.Microsecond, Compute: 0.80, Memory: 0.80},
@@ -178,7 +178,7 @@ var fitted = []struct {
 		DecodeAttention:  Kernel{Launch: 13 * time.Microsecond, Compute: 0.65, Memory: 0.85},
 		Elementwise:      Kernel{Memory: 0.8},
 		AllReduce:        Collective{Launch: 7 * time.Microsecond, Share: 0.48},
-		Host:             HostTime{Step: 1200 * time.Microsecond, Sequence: 51 * time.Microsecond},
+		Host:             HostTime{Sequence: 22 * time.Microsecond},
 	}},
 }
 
@@ -222,10 +222,10 @@ func LookupGPU(name string) (GPU, error) {
 
 // FittedEfficiency returns how well vLLM-like engines use a GPU of the
 // catalogue: kernels and collectives as measured, each with its error on
-// measurements that were kept aside ([Calibration.Held]), and the time per step
-// and sequence that a whole engine needs beyond its kernels: that of vLLM 0.12,
-// whose successors hide most of it ([FittedHost]). The error lists the GPUs whose
-// kernels are known.
+// measurements that were kept aside ([Calibration.Held]), and the time per
+// sequence that a whole engine needs beyond its kernels: that of vLLM 0.19, which
+// prepares a step while the GPU computes the one before. Other engines need more
+// ([FittedHost]). The error lists the GPUs whose kernels are known.
 func FittedEfficiency(gpu string) (Efficiency, error) {
 	var names []string
 	for _, f := range fitted {

@@ -75,7 +75,7 @@ type triedReading struct {
 
 // loopRow is a measured point.
 type loopRow struct {
-	id                      string
+	id, version             string
 	clients, prompt, output int
 	tp, ep                  int     // GPUs that share every layer, and parts into which they deal the experts
 	tpot                    float64 // s
@@ -118,7 +118,7 @@ func reportLoops(o options, fits []*fitted) ([]*loopReport, map[string]int, erro
 		if references[key] == "" { // the references are over all versions
 			key = strings.Join([]string{m.Name, g.Name, strings.TrimSuffix(r.text("backend")+"-"+r.text("backend_version"), "-"), formats}, " ")
 		}
-		groups[key] = append(groups[key], &loopRow{id: r.text("id"), clients: r.count("batch_size"), prompt: r.count("isl"),
+		groups[key] = append(groups[key], &loopRow{id: r.text("id"), version: r.text("backend_version"), clients: r.count("batch_size"), prompt: r.count("isl"),
 			output: r.count("osl"), tp: r.count("tp_size"), ep: expertParts(r), tpot: r.number("silicon_tpot_ms") * 1e-3})
 	})
 	if err != nil {
@@ -243,7 +243,9 @@ func (r *loopReport) fill(data string, l library, rows []*loopRow) error {
 			}
 		}
 	}
-	if err := simulateLoops(rows, r.Reading, func(tp, ep int) (sim.CostModel, error) { return named(r.Reading.setup(m, g, tp, ep), r.Engine) }); err != nil {
+	if err := simulateLoops(rows, r.Reading, func(tp, ep int) (sim.CostModel, error) {
+		return named(r.Reading.setup(m, g, tp, ep), r.Engine, rows[0].version)
+	}); err != nil {
 		return err
 	}
 	r.Catalogue = loopErrors(rows)
@@ -305,12 +307,13 @@ func (by reading) setup(m costmodel.Model, g costmodel.GPU, tp, ep int) costmode
 }
 
 // hostOf names the host of an engine in the catalogue, "" for the one that every
-// GPU comes with. vLLM schedules asynchronously by default since 0.14.
-func hostOf(engine string) string {
-	name, version, _ := strings.Cut(engine, "-")
+// GPU comes with: vLLM's since it schedules asynchronously by default, which
+// began with 0.14. Rows without a version are taken to be of such a one.
+func hostOf(engine, version string) string {
+	name, _, _ := strings.Cut(engine, "-")
 	minor := 0
-	if _, err := fmt.Sscanf(version, "0.%d.", &minor); name == "vllm" && err == nil && minor >= 14 {
-		return "vLLM-0.19"
+	if _, err := fmt.Sscanf(version, "0.%d.", &minor); name == "vllm" && err == nil && minor < 14 {
+		return "vLLM-0.12"
 	}
 	if name == "trtllm" {
 		return "TensorRT-LLM-1.0"
@@ -319,12 +322,12 @@ func hostOf(engine string) string {
 }
 
 // named is the model that a program gets which knows nothing but names.
-func named(s costmodel.Setup, engine string) (sim.CostModel, error) {
+func named(s costmodel.Setup, engine, version string) (sim.CostModel, error) {
 	var err error
 	if s.Efficiency, err = costmodel.FittedEfficiency(s.GPU.Name); err != nil {
 		return nil, err
 	}
-	if host := hostOf(engine); host != "" {
+	if host := hostOf(engine, version); host != "" {
 		if s.Efficiency.Host, err = costmodel.FittedHost(host); err != nil {
 			return nil, err
 		}
