@@ -36,16 +36,16 @@ import (
 // to be alike.
 //
 // Accuracy of [NewSetup] as it is, mean error of the time per token in measured
-// closed loops of 4 to 512 clients: with vLLM 3.8 % for Qwen3-32B on H100, to
-// whose rows the host's time was fitted, 5.6 % for Llama-3.1-70B in FP8 on H100
-// and 15 % on B200, 11 % in NVFP4; with TensorRT-LLM and its host 6.2 % for
-// Llama-3.1-8B and 15 % for Qwen3-235B-A22B in FP8 on H100; with the host of vLLM
-// 0.19 12 % for gpt-oss-120b on H100 and 18 % on B200. Two recorded runs of vLLM
-// 0.19 on RTX PRO 6000, of Llama-3.1-8B and of Qwen3-30B-A3B on two ranks, come
-// out within 4 % in makespan and 3 % in mean, median and 90th percentile of the
-// time per token and of the latency, each with the host's time fitted on the
-// other one. Nothing is checked on A100, H200 or L40S as a whole.
-// examples/validate measures all of this.
+// closed loops of 4 to 512 clients: with vLLM 5.9 % for Llama-3.1-70B in FP8 and
+// 9.0 % in NVFP4 on B200, 10 % in FP8 on H100, 12 % for gpt-oss-120b on H100 and
+// 18 % on B200; with the host of vLLM 0.12 3.8 % for Qwen3-32B on H100, to whose
+// rows it was fitted; with that of TensorRT-LLM, fitted likewise, 6.2 % for
+// Llama-3.1-8B, and 6.7 % for Qwen3-32B and 15 % for Qwen3-235B-A22B in FP8 on H100.
+// Two recorded runs of vLLM 0.19 on RTX PRO 6000, of Llama-3.1-8B and of
+// Qwen3-30B-A3B on two ranks, come out within 4 % in makespan and 3 % in mean,
+// median and 90th percentile of the time per token and of the latency, each with
+// the host's time fitted on the other one. Nothing is checked on A100, H200 or
+// L40S as a whole. examples/validate measures all of this.
 //
 // All methods are safe for concurrent use.
 type Transformer struct {
