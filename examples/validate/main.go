@@ -78,7 +78,7 @@ func parse(args []string, messages io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("validate", flag.ContinueOnError)
 	flags.StringVar(&o.data, "data", "../shared/measured", "`folder` of the measurements")
 	flags.StringVar(&o.run, "run", "", "replay one recorded run, in this `folder`, and nothing else")
-	flags.StringVar(&o.gpu, "gpu", "", "`name` of the only GPU to look at; with -run, of the GPU in place of the recorded one")
+	flags.StringVar(&o.gpu, "gpu", "", "`name` of the only GPU to look at, its runs included; with -run, of the GPU in place of the recorded one")
 	flags.StringVar(&o.model, "model", "", "`config.json` or name of the run's model, in place of the recorded name")
 	flags.IntVar(&o.tp, "tp", 0, "GPUs that share every layer of the run, in place of the recorded `number`")
 	flags.StringVar(&o.plot, "plot", "", "write PNG pictures to this `folder`")
@@ -107,7 +107,7 @@ func parse(args []string, messages io.Writer) (o options, err error) {
 // measure does what o asks for: one run, or everything.
 func measure(o options) (r report, err error) {
 	if o.run != "" {
-		r.Runs, _, err = reportRuns(o)
+		r.Runs, _, err = reportRuns(o, "")
 		return r, err
 	}
 	only := ""
@@ -138,10 +138,8 @@ func measure(o options) (r report, err error) {
 		return r, err
 	}
 	r.Kernels = append(r.Kernels, reduce...)
-	if only == "" {
-		if r.Runs, r.LeftOut, err = reportRuns(o); err != nil {
-			return r, err
-		}
+	if r.Runs, r.LeftOut, err = reportRuns(options{data: o.data}, only); err != nil {
+		return r, err
 	}
 	found := len(r.Kernels) + len(r.Layers) + len(r.Steps) + len(r.Loops) + len(r.Runs) + len(r.LeftOut)
 	if found == 0 && (only != "" || len(r.Strangers) == 0) {

@@ -79,10 +79,10 @@ type options struct {
 	json, worth                 bool
 }
 
-// reportRuns replays one run, or every run of the data; of these it leaves out,
-// with the reason, those that the data does not suffice for. A host term is
-// fitted on the other folders beside a run.
-func reportRuns(o options) (list []*runReport, leftOut []string, err error) {
+// reportRuns replays one run, or every run of the data, or those on one GPU; of
+// several it leaves out, with the reason, those that the data does not suffice
+// for. A host term is fitted on the other folders beside a run.
+func reportRuns(o options, only string) (list []*runReport, leftOut []string, err error) {
 	known := map[string]*replay{}
 	if o.run != "" {
 		dir := filepath.Clean(o.run)
@@ -90,6 +90,9 @@ func reportRuns(o options) (list []*runReport, leftOut []string, err error) {
 		return []*runReport{r}, nil, err
 	}
 	for _, dir := range runFolders(filepath.Join(o.data, "runs")) {
+		if only != "" && !mayBeOn(dir, only) {
+			continue
+		}
 		r, err := reportRun(o, dir, known)
 		if err != nil {
 			leftOut = append(leftOut, fmt.Sprintf("%s: %v", filepath.Base(dir), err))
@@ -98,6 +101,16 @@ func reportRuns(o options) (list []*runReport, leftOut []string, err error) {
 		list = append(list, r)
 	}
 	return list, leftOut, nil
+}
+
+// mayBeOn reports whether a run was recorded on a GPU, or does not say on which.
+func mayBeOn(dir, gpu string) bool {
+	m, err := readMeta(dir)
+	if err != nil {
+		return true
+	}
+	g, err := gpuOf(m.gpu(filepath.Base(dir)))
+	return err == nil && g.Name == gpu
 }
 
 // runFolders returns the folders in dir that hold a run.
@@ -255,7 +268,7 @@ func prepare(o options, dir string) (*replay, *runReport, error) {
 func newReplay(o options, rec *recording) (*replay, *runReport, error) {
 	rec.settings.tp = cmp.Or(o.tp, rec.settings.tp)
 	e := rec.settings
-	gpuName := cmp.Or(o.gpu, rec.meta.Hardware.Device, rec.name)
+	gpuName := cmp.Or(o.gpu, rec.meta.gpu(rec.name))
 	modelName := rec.meta.Model
 	m, err := modelOf(cmp.Or(o.model, modelName))
 	if err != nil {
