@@ -546,7 +546,7 @@ func TestRecordedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"kv_blocks_from":"recorded"`, `"peer_error":`, `"series":[{"t":1,`, `"series_recorded":[{"t":1,`, `"pace_without_host":`, `"ttft_amplification":`, `"energy_and_price_estimate":`} {
+	for _, want := range []string{`"kv_blocks_from":"recorded"`, `"peer_error":`, `"series":[{"t":1,`, `"series_recorded":[{"t":1,`, `"pace_without_host":`, `"ttft_amplification":`, `"energy_and_price_estimate":`, `"utilisation":{"mfu":0.`, `"mbu":0.`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %s in the JSON", want)
 		}

@@ -45,11 +45,14 @@ type runReport struct {
 	// kernels are too slow, or something else than a host is missing.
 	AtBound []string `json:"residual_at_bound,omitempty"`
 
-	Steps       int      `json:"steps"`
-	Sequences   float64  `json:"sequences_per_step"`
-	Preemptions int      `json:"preemptions"`
-	Figures     []figure `json:"figures"`
-	Bare        []figure `json:"figures_without_host"`
+	Steps int `json:"steps"`
+	// Utilisation is of the simulated run; nil if it is not known, and why.
+	Utilisation *utilisation `json:"utilisation,omitempty"`
+	NoUse       string       `json:"utilisation_unknown,omitempty"`
+	Sequences   float64      `json:"sequences_per_step"`
+	Preemptions int          `json:"preemptions"`
+	Figures     []figure     `json:"figures"`
+	Bare        []figure     `json:"figures_without_host"`
 	// Pace is the real over the simulated makespan.
 	Pace     float64 `json:"pace"`
 	BarePace float64 `json:"pace_without_host"`
@@ -229,6 +232,10 @@ func (r *runReport) simulate(this *replay) error {
 		sequences += s.sequences
 	}
 	r.Sequences = float64(sequences) / float64(r.Steps)
+	if this.counts != nil {
+		u := h.utilisation(this.counts, rec.settings.ranks)
+		r.Utilisation = &u
+	}
 	r.judge()
 	return nil
 }
@@ -313,6 +320,9 @@ func newReplay(o options, rec *recording) (*replay, *runReport, error) {
 				report.Shared++
 			}
 		}
+	}
+	if r.counts, err = costmodel.NewTransformer(e.layout(m, g)); err != nil {
+		report.NoUse = cmp.Or(gpuErr, err).Error()
 	}
 	if gpuErr == nil {
 		report.Estimate = g.EstimateRun(e.tp*e.ranks, time.Duration(rec.makespan()*float64(time.Second))).String()
