@@ -12,7 +12,8 @@
 // closedloop.go composes kernels and simulates engines under a fixed number of
 // clients. runs.go replays recorded runs, request by request: recording.go reads
 // one, stack.go and kernelstack.go tell what a step takes on the device, replay.go
-// is the engine, hostfit.go finds what the host adds, compare.go the figures.
+// is the engine, hostfit.go finds what the host adds, compare.go the figures,
+// utilisation.go MFU and MBU.
 // platform.go maps names and splits samples, text.go and plot.go print.
 package main
 
