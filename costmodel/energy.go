@@ -39,10 +39,11 @@ func (e Estimate) PerMillion(tokens int) Estimate {
 	return Estimate{f * e.GPUSeconds, f * e.BoardJoules, f * e.AllInJoules, f * e.Hyperscaler, f * e.Neocloud, f * e.Rental}
 }
 
-// String says that the figures are estimates.
+// String says that the figures are estimates, and which are not known.
 func (e Estimate) String() string {
 	s := fmt.Sprintf("%.0f GPU-seconds; estimates:", e.GPUSeconds)
-	if e.BoardJoules == 0 && e.AllInJoules == 0 && e.Hyperscaler == 0 && e.Neocloud == 0 && e.Rental == 0 {
+	power, price := e.BoardJoules > 0 || e.AllInJoules > 0, e.Hyperscaler > 0 || e.Neocloud > 0 || e.Rental > 0
+	if !power && !price {
 		return s + " the catalogue has neither power nor price"
 	}
 	if e.BoardJoules > 0 {
@@ -50,6 +51,12 @@ func (e Estimate) String() string {
 	}
 	if e.AllInJoules > 0 {
 		s += fmt.Sprintf(" %.3g kWh all in,", e.AllInJoules/3.6e6)
+	}
+	if !power {
+		s += " no power known,"
+	}
+	if !price {
+		s += " no price known,"
 	}
 	for _, p := range []struct {
 		name  string

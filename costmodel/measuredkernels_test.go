@@ -102,6 +102,17 @@ func TestMeasuredBreakdown(t *testing.T) {
 			}
 		}
 	}
+	// Beside prompts each of 4 heads reads its keys of 2·4 values by itself, at a
+	// thousandth of the bandwidth: 2 sequences with 6 tokens in 2 layers.
+	m.Mixed = 1e-3
+	mixedStep, alone := build(t, s).Breakdown(mixed), build(t, s).Breakdown(sim.Batch{Decodes: 2, Positions: 2, Context: 10})
+	if got, want := mixedStep[costmodel.DecodeAttention].Seconds, 2*2*6*4*2*4*2/(1e-3*1e8); !near(got, want) {
+		t.Errorf("decodes beside prompts take %v s, want %v", got, want)
+	}
+	if got, want := alone[costmodel.DecodeAttention].Seconds, 2*decode(2, 4, 6); !near(got, want) {
+		t.Errorf("decodes alone take %v s, want %v", got, want)
+	}
+	m.Mixed = 0
 	s.Model.Precision = precision("fp8")
 	got := build(t, s).Breakdown(mixed)
 	if want := 2 * product(m.Products[precision("fp8")], 5, 32, 8); !near(got[costmodel.QKV].Seconds, want) {
@@ -193,6 +204,10 @@ func TestMeasuredKernelsRefuse(t *testing.T) {
 		{func(m *costmodel.MeasuredKernels) { m.NarrowAttention.WindowPrefill = decode },
 			`costmodel: Efficiency.Measured.NarrowAttention.WindowPrefill is a fit of "decode attention", want "prefill attention"`},
 		{func(m *costmodel.MeasuredKernels) { m.Elementwise = -1 }, "costmodel: Efficiency.Measured.Elementwise is -1ns"},
+		{func(m *costmodel.MeasuredKernels) { m.Mixed = math.Inf(1) }, "costmodel: Efficiency.Measured.Mixed is +Inf"},
+		{func(m *costmodel.MeasuredKernels) {
+			m.Products[precision("fp8")] = m.Products[costmodel.Precision{}]
+		}, "costmodel: Efficiency.Measured.Products[fp8] has 11 coefficients, want 13: activations are converted for some precisions only"},
 	} {
 		s, m := measuredSetup(t)
 		c.edit(m)

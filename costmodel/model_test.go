@@ -18,6 +18,8 @@ func TestCatalogueModels(t *testing.T) {
 		{"Llama-2-7B", "6.738", "6.738", "524288"},
 		{"Llama-2-13B", "13.016", "13.016", "819200"},
 		{"Llama-2-70B", "68.977", "68.977", "327680"},
+		{"Llama-3-8B", "8.030", "8.030", "131072"},
+		{"Llama-3-70B", "70.554", "70.554", "327680"},
 		{"Llama-3.1-8B", "8.030", "8.030", "131072"},
 		{"Llama-3.1-70B", "70.554", "70.554", "327680"},
 		{"Llama-3.1-405B", "405.85", "405.85", "516096"},
@@ -30,6 +32,7 @@ func TestCatalogueModels(t *testing.T) {
 		{"Qwen3-32B", "32.76", "32.76", "262144"},
 		{"Qwen3-30B-A3B", "30.53", "3.35", "98304"},
 		{"Qwen3-235B-A22B", "235.1", "22.2", "192512"},
+		{"DeepSeek-R1", "671.0", "37.6", "70272"},
 		{"DeepSeek-V3", "671.0", "37.6", "70272"},
 		{"gpt-oss-20b", "20.91", "4.19", "49152"},
 		{"gpt-oss-120b", "116.8", "5.71", "73728"},
@@ -54,6 +57,11 @@ func TestCatalogueModels(t *testing.T) {
 		}
 		if m.Name != c.name {
 			t.Errorf("name %q, want %q", m.Name, c.name)
+		}
+	}
+	for name, want := range map[string]int{"Llama-3-8B": 8192, "Llama-3-70B": 8192, "Llama-3.1-8B": 131072, "DeepSeek-R1": 163840} {
+		if m, err := costmodel.LookupModel(name); err != nil || m.MaxPositions != want {
+			t.Errorf("%s: %d positions, %v, want %d", name, m.MaxPositions, err, want)
 		}
 	}
 	if got := len(costmodel.Models()); got != len(list) {
@@ -99,7 +107,7 @@ func TestLookupErrors(t *testing.T) {
 		err  error
 		want string // how it begins and ends
 	}{
-		{second(costmodel.LookupModel("gpt-5")), `costmodel: unknown model "gpt-5"; known are DeepSeek-V3, … Qwen3-235B-A22B`},
+		{second(costmodel.LookupModel("gpt-5")), `costmodel: unknown model "gpt-5"; known are DeepSeek-R1, … Qwen3-235B-A22B`},
 		{second(costmodel.LookupGPU("")), `costmodel: unknown GPU ""; known are 910B2, … TPU-v6e`},
 		{second(costmodel.NewSetup("Qwen3-8B", "abacus")), `costmodel: unknown GPU "abacus"; known are 910B2, … TPU-v6e`},
 		{second(costmodel.NewSetup("Qwen3-8B", "L4")), `costmodel: no measured kernels of GPU "L4"; known are those of A100-80, … RTX-PRO-6000`},

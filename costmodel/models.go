@@ -8,8 +8,12 @@ import (
 // models holds the values of the models' config.json files on Hugging Face. BF16
 // and untied embeddings unless said otherwise.
 var models = []Model{
-	// deepseek-ai/DeepSeek-V3, config.json; DeepSeek-R1 has the same. FP8 in
-	// blocks. The first 3 layers are dense.
+	// deepseek-ai/DeepSeek-R1 and -V3, config.json, which are alike. FP8 in blocks.
+	// The first 3 layers are dense.
+	{Name: "DeepSeek-R1", Layers: 61, Hidden: 7168, Intermediate: 18432, Heads: 128, Vocab: 129280, MaxPositions: 163840, DraftLayers: 1,
+		MLA:       MLA{KVRank: 512, QueryRank: 1536, NopeDim: 128, RopeDim: 64, ValueDim: 128},
+		MoE:       MoE{Layers: 58, Experts: 256, PerPosition: 8, Inner: 2048, Shared: 2048, Precision: Precision{fp8Blocks, fp8Rows, FP8}},
+		Precision: Precision{fp8Blocks, fp8Rows, FP8}},
 	{Name: "DeepSeek-V3", Layers: 61, Hidden: 7168, Intermediate: 18432, Heads: 128, Vocab: 129280, MaxPositions: 163840, DraftLayers: 1,
 		MLA:       MLA{KVRank: 512, QueryRank: 1536, NopeDim: 128, RopeDim: 64, ValueDim: 128},
 		MoE:       MoE{Layers: 58, Experts: 256, PerPosition: 8, Inner: 2048, Shared: 2048, Precision: Precision{fp8Blocks, fp8Rows, FP8}},
@@ -31,6 +35,9 @@ var models = []Model{
 	{Name: "Llama-2-7B", Layers: 32, Hidden: 4096, Intermediate: 11008, Heads: 32, KVHeads: 32, HeadDim: 128, Vocab: 32000, MaxPositions: 4096},
 	{Name: "Llama-2-13B", Layers: 40, Hidden: 5120, Intermediate: 13824, Heads: 40, KVHeads: 40, HeadDim: 128, Vocab: 32000, MaxPositions: 4096},
 	{Name: "Llama-2-70B", Layers: 80, Hidden: 8192, Intermediate: 28672, Heads: 64, KVHeads: 8, HeadDim: 128, Vocab: 32000, MaxPositions: 4096},
+	// meta-llama/Meta-Llama-3-8B and -70B, config.json: the layers of 3.1.
+	{Name: "Llama-3-8B", Layers: 32, Hidden: 4096, Intermediate: 14336, Heads: 32, KVHeads: 8, HeadDim: 128, Vocab: 128256, MaxPositions: 8192},
+	{Name: "Llama-3-70B", Layers: 80, Hidden: 8192, Intermediate: 28672, Heads: 64, KVHeads: 8, HeadDim: 128, Vocab: 128256, MaxPositions: 8192},
 	// meta-llama/Llama-3.1-8B, -70B, -405B, config.json.
 	{Name: "Llama-3.1-8B", Layers: 32, Hidden: 4096, Intermediate: 14336, Heads: 32, KVHeads: 8, HeadDim: 128, Vocab: 128256, MaxPositions: 131072},
 	{Name: "Llama-3.1-70B", Layers: 80, Hidden: 8192, Intermediate: 28672, Heads: 64, KVHeads: 8, HeadDim: 128, Vocab: 128256, MaxPositions: 131072},

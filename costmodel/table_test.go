@@ -128,6 +128,18 @@ func TestEstimateRun(t *testing.T) {
 	if got, want := e.String(), "14400 GPU-seconds; estimates: at most 2.8 kWh of the boards, $12.00 hyperscaler, $8.00 three-year rental"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	for _, c := range []struct {
+		gpu  costmodel.GPU
+		want string
+	}{
+		{costmodel.GPU{Watts: 3600}, "1 GPU-seconds; estimates: at most 0.001 kWh of the boards, no price known"},
+		{costmodel.GPU{Price: costmodel.Price{AllInWatts: 3600}}, "1 GPU-seconds; estimates: 0.001 kWh all in, no price known"},
+		{costmodel.GPU{Price: costmodel.Price{Neocloud: 3600}}, "1 GPU-seconds; estimates: no power known, $1.00 neocloud"},
+	} {
+		if got := c.gpu.EstimateRun(1, time.Second).String(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
 	if m := e.PerMillion(4e6); m.Hyperscaler != 3 || m.GPUSeconds != 3600 {
 		t.Errorf("a million tokens: %+v", m)
 	}

@@ -12,7 +12,8 @@
 // closedloop.go composes kernels and simulates engines under a fixed number of
 // clients. runs.go replays recorded runs, request by request: recording.go reads
 // one, stack.go and kernelstack.go tell what a step takes on the device, replay.go
-// is the engine, hostfit.go finds what the host adds, compare.go the figures.
+// is the engine, hostfit.go finds what the host adds, compare.go the figures,
+// utilisation.go MFU and MBU.
 // platform.go maps names and splits samples, text.go and plot.go print.
 package main
 
@@ -24,6 +25,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"servesim/examples/internal/command"
 )
@@ -80,7 +82,7 @@ func parse(args []string, messages io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("validate", flag.ContinueOnError)
 	flags.StringVar(&o.data, "data", "../shared/measured", "`folder` of the measurements")
 	flags.StringVar(&o.run, "run", "", "replay one recorded run, in this `folder`, and nothing else")
-	flags.StringVar(&o.gpu, "gpu", "", "`name` of the only GPU to look at; with -run, of the GPU in place of the recorded one")
+	flags.StringVar(&o.gpu, "gpu", "", "`name` of the only GPU to look at, its runs included; with -run, of the GPU in place of the recorded one")
 	flags.StringVar(&o.model, "model", "", "`config.json` or name of the run's model, in place of the recorded name")
 	flags.IntVar(&o.tp, "tp", 0, "GPUs that share every layer of the run, in place of the recorded `number`")
 	flags.StringVar(&o.plot, "plot", "", "write PNG pictures to this `folder`")
@@ -112,7 +114,7 @@ func parse(args []string, messages io.Writer) (o options, err error) {
 // measure does what o asks for: one run, or everything.
 func measure(o options) (r report, err error) {
 	if o.run != "" {
-		r.Runs, _, err = reportRuns(o)
+		r.Runs, _, err = reportRuns(o, "")
 		return r, err
 	}
 	only := ""
@@ -143,14 +145,19 @@ func measure(o options) (r report, err error) {
 		return r, err
 	}
 	r.Kernels = append(r.Kernels, reduce...)
-	if only == "" {
-		if r.Runs, r.LeftOut, err = reportRuns(o); err != nil {
-			return r, err
-		}
-		o.kernels = true
-		if r.FromKernels, _, err = reportRuns(o); err != nil { // the others are in LeftOut or have no kernels
-			return r, err
-		}
+	if r.Runs, r.LeftOut, err = reportRuns(options{data: o.data}, only); err != nil {
+		return r, err
+	}
+	if r.FromKernels, _, err = reportRuns(options{data: o.data, kernels: true}, only); err != nil { // those without kernels are not of this kind
+		return r, err
+	}
+	composed := map[string]bool{}
+	for _, run := range r.Runs {
+		composed[run.Run] = run.fromKernels
+	}
+	r.FromKernels = slices.DeleteFunc(r.FromKernels, func(run *runReport) bool { return composed[run.Run] })
+	if len(r.FromKernels) == 0 {
+		r.FromKernels = nil
 	}
 	found := len(r.Kernels) + len(r.Layers) + len(r.Steps) + len(r.Loops) + len(r.Runs) + len(r.LeftOut)
 	if found == 0 && (only != "" || len(r.Strangers) == 0) {

@@ -164,6 +164,8 @@ func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"meta-llama/Llama-3.1-8B": "Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-8B": "Llama-3.1-8B",
 		"Qwen/Qwen3-30B-A3B-Instruct-2507": "Qwen3-30B-A3B", "Qwen/Qwen3-32B": "Qwen3-32B", "/data/model/Qwen3-32B/": "Qwen3-32B",
+		"meta-llama/Meta-Llama-3-8B-Instruct": "Llama-3-8B", "meta-llama/Meta-Llama-3-70B": "Llama-3-70B", "casperhansen/llama-3-70b-instruct": "Llama-3-70B",
+		"deepseek-ai/DeepSeek-R1-0528": "DeepSeek-R1", "deepseek-ai/DeepSeek-V3": "DeepSeek-V3",
 		"/hub/models--meta-llama--Llama-3.1-8B/snapshots/0e9e39f2": "Llama-3.1-8B",
 	} {
 		if m, err := modelOf(name); err != nil || m.Name != want {
@@ -176,7 +178,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q is %s, want an error", name, g.Name)
 		}
 	}
-	for _, name := range []string{"", "somebody/else", "deepseek-ai/DeepSeek-V3.2-Exp-16L64E", "Llama-3.1-80B"} {
+	for _, name := range []string{"", "somebody/else", "deepseek-ai/DeepSeek-V3.2-Exp-16L64E", "Llama-3.1-80B",
+		"deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "deepseek-ai/DeepSeek-R1-0528-Qwen3-8B", "meta-llama/Llama-3.2-8B", "meta-llama/Llama-3-80B"} {
 		if m, err := modelOf(name); err == nil {
 			t.Errorf("%q is %s, want an error", name, m.Name)
 		}
@@ -548,7 +551,7 @@ func TestRecordedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"kv_blocks_from":"recorded"`, `"peer_error":`, `"series":[{"t":1,`, `"series_recorded":[{"t":1,`, `"pace_without_host":`, `"ttft_amplification":`, `"energy_and_price_estimate":`} {
+	for _, want := range []string{`"kv_blocks_from":"recorded"`, `"peer_error":`, `"series":[{"t":1,`, `"series_recorded":[{"t":1,`, `"pace_without_host":`, `"ttft_amplification":`, `"energy_and_price_estimate":`, `"utilisation":{"mfu":0.`, `"mbu":0.`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %s in the JSON", want)
 		}

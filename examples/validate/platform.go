@@ -140,6 +140,10 @@ func strangers(data string) ([]string, error) {
 	return list, nil
 }
 
+// absentModels are named behind a model of the catalogue and are others, which
+// learnt from it.
+var absentModels = []string{"Distill", "DeepSeek-R1-0528-Qwen3-8B"}
+
 // modelOf returns the model of a config.json, or of a folder that has one, or
 // the one of the catalogue that a path names: a folder, a repository or one in
 // Hugging Face's cache.
@@ -158,6 +162,9 @@ func modelOf(name string) (costmodel.Model, error) {
 			part = part[at+2:]
 		}
 		part = strings.TrimPrefix(part, "Meta-")
+		if slices.ContainsFunc(absentModels, func(other string) bool { return mentions(part, other) }) {
+			continue
+		}
 		for _, m := range costmodel.Models() {
 			if mentions(part, m.Name) && strings.HasPrefix(plain(part), plain(m.Name)) && len(m.Name) > len(best.Name) {
 				best = m

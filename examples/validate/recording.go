@@ -228,18 +228,29 @@ type second struct {
 	KV         float64 `json:"kv_pct"`
 }
 
-func readRecording(dir string) (*recording, error) {
-	r := &recording{dir: dir, name: filepath.Base(filepath.Clean(dir))}
+func readMeta(dir string) (m meta, err error) {
 	path := filepath.Join(dir, "meta.json")
 	text, err := os.ReadFile(path)
 	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+// gpu returns what names the GPU: the recorded device or else the folder.
+func (m *meta) gpu(folder string) string { return cmp.Or(m.Hardware.Device, folder) }
+
+func readRecording(dir string) (*recording, error) {
+	r := &recording{dir: dir, name: filepath.Base(filepath.Clean(dir))}
+	var err error
+	if r.meta, err = readMeta(dir); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(text, &r.meta); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
 	if r.settings, err = r.meta.settings(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, "meta.json"), err)
 	}
 	if err := r.readRequests(filepath.Join(dir, "requests.jsonl")); err != nil {
 		return nil, err

@@ -35,6 +35,8 @@ type replay struct {
 	host   host
 	scale  float64 // of the device's time; 1 is the model
 	blocks int     // of KV, on each rank
+	// counts says what a step is made of; nil if that is not known.
+	counts *costmodel.Transformer
 	// apart means that each rank is an engine with a clock of its own, behind
 	// one front end; otherwise all of them step together.
 	apart bool
@@ -69,6 +71,7 @@ type step struct {
 	free       int
 	prompts    int // positions of prompts
 	tokens     int
+	batches    []sim.Batch // of each rank
 }
 
 // group is ranks that step together, one engine.
@@ -195,6 +198,7 @@ func (r *replay) step(g *group) error {
 		s.prompts += b.PrefillTokens()
 		s.tokens += b.Samples()
 	}
+	s.batches = slices.Clone(g.batches)
 	s.device = r.device.stepSeconds(g.batches)
 	s.end = g.now + r.scale*s.device + r.host.Step + r.host.Sequence*float64(s.sequences)
 	g.steps, g.flying = append(g.steps, s), true

@@ -48,11 +48,14 @@ type runReport struct {
 	// kernels are too slow, or something else than a host is missing.
 	AtBound []string `json:"residual_at_bound,omitempty"`
 
-	Steps       int      `json:"steps"`
-	Sequences   float64  `json:"sequences_per_step"`
-	Preemptions int      `json:"preemptions"`
-	Figures     []figure `json:"figures"`
-	Bare        []figure `json:"figures_without_host"`
+	Steps int `json:"steps"`
+	// Utilisation is of the simulated run; nil if it is not known, and why.
+	Utilisation *utilisation `json:"utilisation,omitempty"`
+	NoUse       string       `json:"utilisation_unknown,omitempty"`
+	Sequences   float64      `json:"sequences_per_step"`
+	Preemptions int          `json:"preemptions"`
+	Figures     []figure     `json:"figures"`
+	Bare        []figure     `json:"figures_without_host"`
 	// Pace is the real over the simulated makespan.
 	Pace     float64 `json:"pace"`
 	BarePace float64 `json:"pace_without_host"`
@@ -83,10 +86,10 @@ type options struct {
 	kernels                     bool // and not layers/
 }
 
-// reportRuns replays one run, or every run of the data; of these it leaves out,
-// with the reason, those that the data does not suffice for. A host term is
-// fitted on the other folders beside a run.
-func reportRuns(o options) (list []*runReport, leftOut []string, err error) {
+// reportRuns replays one run, or every run of the data, or those on one GPU; of
+// several it leaves out, with the reason, those that the data does not suffice
+// for. A host term is fitted on the other folders beside a run.
+func reportRuns(o options, only string) (list []*runReport, leftOut []string, err error) {
 	known := map[runKey]*replay{}
 	if o.run != "" {
 		dir := filepath.Clean(o.run)
@@ -94,6 +97,9 @@ func reportRuns(o options) (list []*runReport, leftOut []string, err error) {
 		return []*runReport{r}, nil, err
 	}
 	for _, dir := range runFolders(filepath.Join(o.data, "runs")) {
+		if only != "" && !mayBeOn(dir, only) {
+			continue
+		}
 		r, err := reportRun(o, dir, known)
 		if err != nil {
 			leftOut = append(leftOut, fmt.Sprintf("%s: %v", filepath.Base(dir), err))
@@ -108,6 +114,16 @@ func reportRuns(o options) (list []*runReport, leftOut []string, err error) {
 type runKey struct {
 	dir     string
 	kernels bool
+}
+
+// mayBeOn reports whether a run was recorded on a GPU, or does not say on which.
+func mayBeOn(dir, gpu string) bool {
+	m, err := readMeta(dir)
+	if err != nil {
+		return true
+	}
+	g, err := gpuOf(m.gpu(filepath.Base(dir)))
+	return err == nil && g.Name == gpu
 }
 
 // runFolders returns the folders in dir that hold a run.
@@ -227,6 +243,10 @@ func (r *runReport) simulate(this *replay) error {
 		sequences += s.sequences
 	}
 	r.Sequences = float64(sequences) / float64(r.Steps)
+	if this.counts != nil {
+		u := h.utilisation(this.counts, rec.settings.ranks)
+		r.Utilisation = &u
+	}
 	r.judge()
 	return nil
 }
@@ -266,7 +286,7 @@ func prepare(o options, dir string) (*replay, *runReport, error) {
 func newReplay(o options, rec *recording) (*replay, *runReport, error) {
 	rec.settings.tp = cmp.Or(o.tp, rec.settings.tp)
 	e := rec.settings
-	gpuName := cmp.Or(o.gpu, rec.meta.Hardware.Device, rec.name)
+	gpuName := cmp.Or(o.gpu, rec.meta.gpu(rec.name))
 	modelName := rec.meta.Model
 	m, err := modelOf(cmp.Or(o.model, modelName))
 	if err != nil {
@@ -319,6 +339,9 @@ func newReplay(o options, rec *recording) (*replay, *runReport, error) {
 				report.Shared++
 			}
 		}
+	}
+	if r.counts, err = costmodel.NewTransformer(e.layout(m, g)); err != nil {
+		report.NoUse = cmp.Or(gpuErr, err).Error()
 	}
 	if gpuErr == nil {
 		report.Estimate = g.EstimateRun(e.tp*e.ranks, time.Duration(rec.makespan()*float64(time.Second))).String()

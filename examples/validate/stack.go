@@ -45,7 +45,7 @@ func newStack(data string, g costmodel.GPU, gpuName string, m costmodel.Model, m
 		return nil, err
 	}
 	s := &stack{model: m, source: filepath.Base(prefix), ranks: ranks}
-	from := costmodel.Provenance{Platform: g.Name, Formats: "BF16", Kernels: "vLLM 0.19, eager", Layout: fmt.Sprintf("TP %d", tp),
+	from := costmodel.Provenance{Platform: cmp.Or(g.Name, gpuName), Formats: "BF16", Kernels: "vLLM 0.19, eager", Layout: fmt.Sprintf("TP %d", tp),
 		Boundary: "one layer's kernels on the device", Source: s.source}
 	if s.dense, err = layerTables(prefix+"_dense.csv.gz", "layer", "tokens", from); err != nil {
 		return nil, err

@@ -190,6 +190,12 @@ func printRun(out io.Writer, r *runReport) error {
 	line("%d steps of %.1f sequences in the mean, %d preemptions", r.Steps, r.Sequences, r.Preemptions)
 	line("pace (real/simulated makespan) %.3f, without host %.3f", r.Pace, r.BarePace)
 	line("A = %.1f: mean TTFT changes by so many %% if the model is 1 %% slower", r.Amplification)
+	if u := r.Utilisation; u != nil {
+		line("MFU %s, MBU %s: operations and bytes of the simulated run over the GPUs' rates", percent(u.MFU), percent(u.MBU))
+	}
+	if r.NoUse != "" {
+		line("MFU and MBU are not known: %s", r.NoUse)
+	}
 	if r.Estimate != "" {
 		line("%s", r.Estimate)
 	}
