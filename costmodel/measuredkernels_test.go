@@ -3,6 +3,7 @@ package costmodel_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,8 +72,10 @@ func TestMeasuredBreakdown(t *testing.T) {
 		t.Fatalf("no %s", name)
 		return 0
 	}
-	// Behind 5 tokens: 3·5 pairs of 64 FLOPs in each layer, 5 keys of 32 bytes.
-	cached := max(15*64/(share("compute")*1e9), 5*32/(share("memory")*1e8))
+	// Behind 5 tokens: 3·5 pairs of 64 FLOPs in each layer, in tiles of 128
+	// positions for 4 heads, one on each of 4 processors.
+	pairs := 15 * 64 / (share("compute") * 1e9)
+	cached := 1.4 * pairs * 128 / 3
 	vectors := func(launches, bytes float64) float64 { return math.Hypot(launches*3e-6, bytes/1e8) }
 	for _, c := range []struct {
 		name  string
@@ -102,6 +105,28 @@ func TestMeasuredBreakdown(t *testing.T) {
 			}
 		}
 	}
+	for _, c := range []struct {
+		name       string
+		processors int
+		chunks     []sim.Chunk
+		want       float64
+	}{
+		{"two blocks share the keys of a tile where others would idle", 100, []sim.Chunk{{Tokens: 3, Context: 5}}, 0.58 * pairs * 128 / 3 * 100 / 4},
+		{"blocks that only fill processors", 100, []sim.Chunk{{Tokens: 3, Context: 5}, {Tokens: 128 * 20}}, pairs * 128 / 3 * 100 / 4},
+		{"all pairs where nobody knows the processors", 0, []sim.Chunk{{Tokens: 3, Context: 5}}, max(pairs, 5*32/(share("memory")*1e8))},
+		{"one position reads its keys", 100, []sim.Chunk{{Tokens: 1, Context: 6000}}, 6000 * 32 / (share("memory") * 1e8)},
+	} {
+		s.GPU.Processors = c.processors
+		fresh := slices.Clone(c.chunks)
+		fresh[0].Context = 0
+		m := build(t, s)
+		with, without := m.Breakdown(sim.Batch{Prefills: c.chunks}), m.Breakdown(sim.Batch{Prefills: fresh})
+		if got := with[costmodel.PrefillAttention].Seconds - without[costmodel.PrefillAttention].Seconds; math.Abs(got/(2*c.want)-1) > 1e-6 {
+			t.Errorf("%s: %v s, want %v", c.name, got, 2*c.want)
+		}
+	}
+	s.GPU.Processors = 4
+
 	// Beside prompts each of 4 heads reads its keys of 2·4 values by itself, at a
 	// thousandth of the bandwidth: 2 sequences with 6 tokens in 2 layers.
 	m.Mixed = 1e-3
