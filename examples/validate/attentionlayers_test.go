@@ -1,0 +1,66 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"servesim/costmodel"
+	"servesim/sim"
+)
+
+// The catalogue's attention on RTX PRO 6000, against another engine's profiles,
+// which no fit of kernels has seen: decodes alone are as measured. How fast
+// cached keys are, and decodes beside prompts, was read off these same profiles.
+func TestAttentionOfLayers(t *testing.T) {
+	data := shared(t)
+	for _, f := range []struct {
+		file, model string
+		tp          int
+	}{
+		{"rtxpro6000_llama-31-8b_tp1", "Llama-3.1-8B", 1}, {"rtxpro6000_llama-31-8b_tp2", "Llama-3.1-8B", 2},
+		{"rtxpro6000_qwen3-30b-a3b-instruct-2507_tp1", "Qwen3-30B-A3B", 1},
+	} {
+		s, err := costmodel.NewSetup(f.model, "RTX-PRO-6000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.TensorParallel = f.tp
+		m, err := costmodel.NewTransformer(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		errors := map[string][]float64{}
+		columns := []string{"prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us"}
+		err = readCSV(filepath.Join(data, "layers", f.file+"_attention.csv.gz"), columns, func(r *row) {
+			chunk, cached, n, context := r.count("prefill_chunk"), r.count("kv_prefill"), r.count("n_decode"), r.count("kv_decode")
+			b := sim.Batch{Decodes: n, Positions: n, Context: n * context}
+			if chunk > 0 {
+				b.Prefills = []sim.Chunk{{Tokens: chunk, Context: cached}}
+			}
+			cost := m.Breakdown(b)
+			layer := (cost[costmodel.PrefillAttention].Seconds + cost[costmodel.DecodeAttention].Seconds) / float64(s.Model.Layers)
+			kind := ""
+			switch {
+			case chunk == 0:
+				kind = "decodes"
+			case n == 0 && cached >= 2048:
+				kind = "long cached prompts"
+			case n >= 16 && context >= 256 && context <= 4096:
+				kind = "decodes beside prompts"
+			default:
+				return
+			}
+			errors[kind] = append(errors[kind], layer/(r.number("time_us")*1e-6)-1)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for kind, most := range map[string]float64{"decodes": 0.06, "long cached prompts": 0.08, "decodes beside prompts": 0.16} {
+			a := costmodel.AccuracyOf(errors[kind])
+			t.Logf("%s, %s: %v", f.file, kind, a)
+			if !(a.MAPE <= most) {
+				t.Errorf("%s, %s: %v, limit %v", f.file, kind, a, most)
+			}
+		}
+	}
+}
