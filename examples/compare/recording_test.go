@@ -30,15 +30,26 @@ func TestNoTopologyWinsEverywhere(t *testing.T) {
 	if long() {
 		seeds = 10
 	}
-	for _, c := range []struct {
+	type claim struct {
 		winner string
 		args   []string
-	}{
+	}
+	claims := []claim{
 		{"chunked", []string{"-workload", "code"}},
 		{"continuous", []string{"-workload", "voice"}},
 		{"disaggregated", []string{"-workload", "documents"}},
 		{"disaggregated", []string{"-workload", "documents", "-schedulers", "disaggregated,dynamic", "-controller", "load-threshold"}},
-	} {
+	}
+	if long() { // the above start with 2
+		for _, start := range []string{"1", "3"} {
+			claims = append(claims,
+				claim{"chunked", []string{"-workload", "code", "-schedulers", "chunked,dynamic", "-dynamic-prefill", start}},
+				claim{"continuous", []string{"-workload", "voice", "-schedulers", "continuous,dynamic", "-dynamic-prefill", start}},
+				claim{"disaggregated", []string{"-workload", "documents", "-schedulers", "disaggregated,dynamic", "-dynamic-prefill", start}},
+				claim{"disaggregated", []string{"-workload", "documents", "-schedulers", "disaggregated,dynamic", "-dynamic-prefill", start, "-controller", "load-threshold"}})
+		}
+	}
+	for _, c := range claims {
 		args := c.args
 		if !long() {
 			args = append([]string{"-seeds", strconv.Itoa(seeds)}, args...)

@@ -13,6 +13,7 @@ import (
 	"servesim/costmodel"
 	"servesim/examples/internal/commandtest"
 	"servesim/sim"
+	"servesim/sim/metrics"
 	"servesim/sim/simtest"
 )
 
@@ -152,10 +153,11 @@ func TestDraftTime(t *testing.T) {
 	}
 }
 
-// With a draft that is right 7 times in 10, five are about right while the
-// steps wait for memory, and too many when they wait for arithmetic: the more
-// requests, the fewer drafts and the larger the gain. At the knee, with 32
-// requests, four are as good as five.
+// With a draft that is right 7 times in 10, the fifth is hardly worth its pass of
+// the drafter while the steps wait for memory: four are better, by less than a
+// hundredth. At the knee, with 32 requests, the gain passes that, and where the
+// steps wait for arithmetic three are best: the more requests, the fewer drafts
+// and the larger the gain.
 func TestWhereVariableGains(t *testing.T) {
 	ratio, drafts := 1.0, 5.0
 	for _, r := range figures(t).Comparison.Rows {
@@ -164,14 +166,14 @@ func TestWhereVariableGains(t *testing.T) {
 		}
 		switch {
 		case r.Requests <= 32:
-			fewest := 4.5
+			least, most := metrics.Number(1), metrics.Number(1.01)
 			if r.Requests == 32 {
-				fewest = 4
+				least, most = 1.01, 1.02
 			}
-			if math.Abs(float64(r.Ratio)-1) > 0.005 || float64(r.Variable.Drafts) < fewest || r.Variable.Drafts > 5.5 || r.Fixed.Compute > 0.01 {
+			if r.Ratio <= least || r.Ratio >= most || math.Abs(float64(r.Variable.Drafts)-4) > 0.1 || r.Fixed.Compute > 0.01 {
 				t.Errorf("%d requests: ratio %v with %v drafts, %v compute-bound", r.Requests, r.Ratio, r.Variable.Drafts, r.Fixed.Compute)
 			}
-		case r.Ratio < 1.015 || r.Variable.Drafts > 4.5 || r.Fixed.Compute < 0.2 || r.Variable.StepMs >= 0.95*r.Fixed.StepMs:
+		case r.Ratio < 1.04 || math.Abs(float64(r.Variable.Drafts)-3) > 0.1 || r.Fixed.Compute < 0.4 || r.Variable.StepMs >= 0.85*r.Fixed.StepMs:
 			t.Errorf("%d requests: ratio %v with %v drafts, %v compute-bound", r.Requests, r.Ratio, r.Variable.Drafts, r.Fixed.Compute)
 		}
 		if float64(r.Ratio) < ratio-0.005 || float64(r.Variable.Drafts) > drafts+0.05 {
@@ -179,7 +181,7 @@ func TestWhereVariableGains(t *testing.T) {
 		}
 		ratio, drafts = float64(r.Ratio), float64(r.Variable.Drafts)
 	}
-	if ratio < 1.03 || drafts > 3.5 {
+	if ratio < 1.07 {
 		t.Errorf("at the end: ratio %v with %v drafts", ratio, drafts)
 	}
 }
@@ -191,10 +193,10 @@ func TestMeasuredCurves(t *testing.T) {
 		file, curve string
 		least, most float64 // ratio at 128 requests
 	}{
-		{"dsv4_mtp.yaml", "thinking_on", 1.15, 1.3}, // the fourth draft is right once in 20 steps
-		{"glm5.2_mtp.yaml", "thinking_on", 1.005, 1.03},
-		{"minimaxm3_eagle3.yaml", "thinking_off", 1.02, 1.05},
-		{"qwen3.5_mtp.yaml", "thinking_on", 0.995, 1.01}, // 5 are right for it
+		{"dsv4_mtp.yaml", "thinking_on", 1.2, 1.3}, // the fourth draft is right once in 20 steps
+		{"glm5.2_mtp.yaml", "thinking_on", 1.025, 1.05},
+		{"minimaxm3_eagle3.yaml", "thinking_off", 1.04, 1.065},
+		{"qwen3.5_mtp.yaml", "thinking_on", 0.995, 1.015}, // 4 are about as good for it as 5
 	} {
 		path := commandtest.Shared(t, "measured/acceptance/"+c.file)
 		r := figures(t, "-acceptance", path, "-curve", c.curve, "-concurrency", "1,16,96,128").Comparison
@@ -217,13 +219,16 @@ func TestMeasuredCurves(t *testing.T) {
 }
 
 // The words fit what the fixed step waits for: with 64 requests there is
-// arithmetic in it, with 16 there is none.
+// arithmetic in it, with 16 there is none. The drafter's passes can be too many
+// in either.
 func TestText(t *testing.T) {
 	for _, c := range []struct{ args, want, none string }{
-		{"-concurrency 16 -constant 0.7", "the same 16 requests: the variable number brings 1.000 times", "drafts 16"},
+		{"-concurrency 16 -constant 0.75", "the same 16 requests: the variable number brings 1.000 times", "drafts 16"},
+		{"-concurrency 16 -constant 0.7", "nothing in the fixed step waits for arithmetic, but the drafter's passes take", "the same 16"},
+		{"-concurrency 1 -constant 0.7", "With 1 request nothing in the fixed step waits for arithmetic, but", "all 1"},
 		{"-concurrency 16 -constant 0.9", "nothing in the fixed step waits for arithmetic: a position more is cheap, and drafts beyond the fixed 5", "even so"},
 		{"-concurrency 64 -constant 0.9", "of the fixed step wait for arithmetic; even so, drafts beyond the fixed 5", "is cheap"},
-		{"-concurrency 64 -constant 0.8", "the same 64 requests", "drafts 64"},
+		{"-concurrency 64 -constant 0.85", "the same 64 requests", "drafts 64"},
 		{"-concurrency 64 -constant 0.5", "fewer drafts 64 requests", "the same 64"},
 	} {
 		flat := strings.Join(strings.Fields(output(t, strings.Fields(c.args)...)), " ")

@@ -174,9 +174,9 @@ func printRates(b *bytes.Buffer, c comparison) {
 // waits says how much of the fixed step waits for arithmetic.
 func waits(r row) string {
 	if r.Fixed.Compute < 0.005 {
-		return fmt.Sprintf("With %d requests nothing in the fixed step waits for arithmetic", r.Requests)
+		return fmt.Sprintf("With %s nothing in the fixed step waits for arithmetic", requestsOf([]row{r}))
 	}
-	return fmt.Sprintf("With %d requests %s %% of the fixed step wait for arithmetic", r.Requests, fit(r.Fixed.Compute*100, 0, 5))
+	return fmt.Sprintf("With %s %s %% of the fixed step wait for arithmetic", requestsOf([]row{r}), fit(r.Fixed.Compute*100, 0, 5))
 }
 
 // marginText compares what one more draft costs and brings.
@@ -186,7 +186,11 @@ func marginText(r row) string {
 		return fmt.Sprintf("One more draft would make the step %.1f %% longer, and -most forbids it.", 100*cost)
 	}
 	gain := float64(r.Next) / (1 + float64(r.Variable.Accepted))
-	return fmt.Sprintf("One more draft for all %d would make the step %.1f %% longer and bring %.1f %% more tokens.", r.Requests, 100*cost, 100*gain)
+	all := ""
+	if r.Requests > 1 {
+		all = fmt.Sprintf(" for all %d", r.Requests)
+	}
+	return fmt.Sprintf("One more draft%s would make the step %.1f %% longer and bring %.1f %% more tokens.", all, 100*cost, 100*gain)
 }
 
 // requestsOf names the rows by their requests.

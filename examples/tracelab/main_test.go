@@ -259,7 +259,7 @@ func TestFeedback(t *testing.T) {
 		}
 	}
 	// A guess that is as slow as the answers comes near to the feedback.
-	near := figures(t, "-guess", "17ms", "-speed", "1", commandtest.Shared(t, "recordings/tracelab_replay_multi_session_large.csv.gz")).Replays
+	near := figures(t, "-guess", "13ms", "-speed", "1", commandtest.Shared(t, "recordings/tracelab_replay_multi_session_large.csv.gz")).Replays
 	if closed, open := near[0], near[1]; math.Abs(float64(open.InSystem/closed.InSystem)-1) > 0.3 || open.TTFT.P50 > 2*closed.TTFT.P50 {
 		t.Errorf("closed %+v, open %+v", closed.table, open.table)
 	}

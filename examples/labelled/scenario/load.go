@@ -43,14 +43,14 @@ func loadScenarios() []Scenario {
 			},
 		},
 		{
-			Name: "long_prompts", About: "Every 6 s a prompt of 40,000 tokens stands before others, in an engine that computes prompts whole.",
+			Name: "long_prompts", About: "Every 6 s a prompt of 60,000 tokens stands before others, in an engine that computes prompts whole.",
 			Causes: []string{"long_prompt"}, Valid: true, TTFT: trace.Queue, E2E: trace.Stream,
 			change: func(p *plan) error {
 				p.config.Replicas[0].Scheduler = scheduler.VLLM1{WholePrompts: true}
 				p.config.Replicas[0].MaxBatchTokens = 65536
-				p.parts = append(p.parts, part("book", workload.Constant{Rate: 1. / 6}, 10, workload.Tokens{Prompt: 40_000, Output: 20}))
+				p.parts = append(p.parts, part("book", workload.Constant{Rate: 1. / 6}, 10, workload.Tokens{Prompt: 60_000, Output: 20}))
 				// A book, and who waits longer than any other step takes.
-				p.affected = func(e sim.Event) bool { return e.Prompt >= 40_000 || waited(e) > 300*ms }
+				p.affected = func(e sim.Event) bool { return e.Prompt >= 60_000 || waited(e) > 300*ms }
 				return nil
 			},
 		},
