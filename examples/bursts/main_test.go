@@ -181,7 +181,7 @@ func TestText(t *testing.T) {
 		args       []string
 		want, none string
 	}{
-		{nil, "1/43 of that of continuous", "rejected"},
+		{nil, "1/36 of that of continuous", "rejected"},
 		{[]string{"-output", "1"}, "Answers of one token have no gaps.", "largest gap is"},
 		{[]string{"-bursts", "1", "-size", "1"}, "1 of 500", "rejected"},
 		{[]string{"-budgets", "100000"}, "At 100000 tokens a step", "1/"},
