@@ -115,7 +115,7 @@ func KernelForm(g GPU) Form {
 // The time rises with m, n and k, cold or not.
 func MatrixForm(g GPU, p Precision) Form {
 	form := Form{
-		Name:   matrixForm,
+		Name:   "matrix product",
 		Inputs: []string{"m", "n", "k"},
 		Parameters: []Parameter{
 			startAt(paramFloor, 2e-6), paramCompute, paramMemory, startAt(paramNorm, 2.5),
@@ -239,7 +239,7 @@ func ofHeadDim(dim float64, factors []float64) float64 {
 // windows are others, and are fitted apart.
 func DecodeForm(g GPU, cache float64) Form {
 	return Form{
-		Name:   decodeForm,
+		Name:   "decode attention",
 		Inputs: []string{"sequences", "heads", "KV heads", "head dim", "context", "window"},
 		Parameters: append([]Parameter{
 			startAt(paramFloor, 7e-6), paramMemory,
@@ -294,7 +294,7 @@ func decodeSeconds(bandwidth, cache float64, p, x []float64) float64 {
 // are fitted apart.
 func PrefillForm(g GPU, cache float64) Form {
 	return Form{
-		Name:   prefillForm,
+		Name:   "prefill attention",
 		Inputs: []string{"prompts", "heads", "KV heads", "head dim", "positions", "window"},
 		Parameters: append([]Parameter{
 			paramFloor, paramCompute, paramMemory,
@@ -382,7 +382,7 @@ func MixedForm() Form {
 // a benchmark says of itself.
 func ExpertsForm(g GPU, p Precision) Form {
 	return Form{
-		Name:   expertsForm,
+		Name:   "experts",
 		Inputs: []string{"rows", "distinct", "picks", "matrices", "hidden", "inner", "rows of a tile", "tuned"},
 		Parameters: []Parameter{
 			startAt(paramFloor, 1e-5), paramCompute, paramMemory, startAt(paramNorm, 2.5),

@@ -2,7 +2,10 @@ package costmodel
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"servesim/sim"
@@ -51,14 +54,6 @@ type AttentionKernels struct {
 	WindowPrefill, WindowDecode *Calibration
 }
 
-// The names of forms, by which a fit is known.
-const (
-	matrixForm  = "matrix product"
-	decodeForm  = "decode attention"
-	prefillForm = "prefill attention"
-	expertsForm = "experts"
-)
-
 // validate names the first fit that is of another form.
 func (m *MeasuredKernels) validate(name string) error {
 	if m == nil {
@@ -70,27 +65,34 @@ func (m *MeasuredKernels) validate(name string) error {
 	if !finite(m.Mixed) {
 		return badField(name+".Mixed", m.Mixed)
 	}
-	check := func(field string, c *Calibration, form string) error {
-		if c != nil && c.Form.Name != form {
-			return fmt.Errorf("costmodel: %s.%s is a fit of %q, want %q", name, field, c.Form.Name, form)
+	// Forms differ in their parameters by precision, but not by GPU.
+	check := func(field string, c *Calibration, form Form) error {
+		switch {
+		case c == nil:
+			return nil
+		case c.Form.Name != form.Name:
+			return fmt.Errorf("costmodel: %s.%s is a fit of %q, want %q", name, field, c.Form.Name, form.Name)
+		case len(c.Coefficients) != len(form.Parameters):
+			return fmt.Errorf("costmodel: %s.%s has %d coefficients, want %d", name, field, len(c.Coefficients), len(form.Parameters))
+		}
+		if err := c.From.Validate(); err != nil {
+			return fmt.Errorf("%w: %s.%s", err, name, field)
 		}
 		return nil
 	}
 	for _, kind := range []struct {
 		name string
 		fits map[Precision]*Calibration
-		form string
-	}{{"Products", m.Products, matrixForm}, {"Experts", m.Experts, expertsForm}} {
-		for p, c := range kind.fits {
-			if err := check(fmt.Sprintf("%s[%v]", kind.name, p), c, kind.form); err != nil {
+		form func(GPU, Precision) Form
+	}{{"Products", m.Products, MatrixForm}, {"Experts", m.Experts, ExpertsForm}} {
+		byName := func(p, q Precision) int { return strings.Compare(p.String(), q.String()) }
+		for _, p := range slices.SortedFunc(maps.Keys(kind.fits), byName) {
+			if err := check(fmt.Sprintf("%s[%v]", kind.name, p), kind.fits[p], kind.form(GPU{}, p)); err != nil {
 				return err
-			}
-			if want := len(MatrixForm(GPU{}, p).Parameters); c != nil && kind.form == matrixForm && len(c.Coefficients) != want {
-				return fmt.Errorf("costmodel: %s.%s[%v] has %d coefficients, want %d: activations are converted for some precisions only",
-					name, kind.name, p, len(c.Coefficients), want)
 			}
 		}
 	}
+	prefill, decode := PrefillForm(GPU{}, bf16), DecodeForm(GPU{}, bf16)
 	for _, a := range []struct {
 		name    string
 		kernels AttentionKernels
@@ -98,10 +100,10 @@ func (m *MeasuredKernels) validate(name string) error {
 		for _, f := range []struct {
 			name string
 			c    *Calibration
-			form string
+			form Form
 		}{
-			{"Prefill", a.kernels.Prefill, prefillForm}, {"Decode", a.kernels.Decode, decodeForm},
-			{"WindowPrefill", a.kernels.WindowPrefill, prefillForm}, {"WindowDecode", a.kernels.WindowDecode, decodeForm},
+			{"Prefill", a.kernels.Prefill, prefill}, {"Decode", a.kernels.Decode, decode},
+			{"WindowPrefill", a.kernels.WindowPrefill, prefill}, {"WindowDecode", a.kernels.WindowDecode, decode},
 		} {
 			if err := check(a.name+"."+f.name, f.c, f.form); err != nil {
 				return err

@@ -232,7 +232,12 @@ func TestMeasuredKernelsRefuse(t *testing.T) {
 		{func(m *costmodel.MeasuredKernels) { m.Mixed = math.Inf(1) }, "costmodel: Efficiency.Measured.Mixed is +Inf"},
 		{func(m *costmodel.MeasuredKernels) {
 			m.Products[precision("fp8")] = m.Products[costmodel.Precision{}]
-		}, "costmodel: Efficiency.Measured.Products[fp8] has 11 coefficients, want 13: activations are converted for some precisions only"},
+		}, "costmodel: Efficiency.Measured.Products[fp8] has 11 coefficients, want 13"}, // those of another precision
+		{func(m *costmodel.MeasuredKernels) {
+			unknown := *m.Attention.Prefill
+			unknown.From.Kernels = ""
+			m.Attention.Prefill = &unknown
+		}, "costmodel: Provenance.Kernels is missing: a measurement belongs to a set-up: Efficiency.Measured.Attention.Prefill"},
 	} {
 		s, m := measuredSetup(t)
 		c.edit(m)
