@@ -9,7 +9,7 @@ import (
 )
 
 // The catalogue's fits have the errors that it states, on the half that no fit
-// sees: it was made of this report.
+// sees, and meet the targets of the report, which they were made of.
 func TestCatalogueStatesItsErrors(t *testing.T) {
 	data := shared(t)
 	for _, name := range []string{"A100-80", "B200", "H100", "L40S", "RTX-PRO-6000"} {
@@ -37,6 +37,9 @@ func TestCatalogueStatesItsErrors(t *testing.T) {
 			if got.N != c.Held.N || math.Abs(got.MAPE-c.Held.MAPE) > 0.002 || math.Abs(got.Median-c.Held.Median) > 0.002 ||
 				math.Abs(got.Bias-c.Held.Bias) > 0.002 || math.Abs(got.P90-c.Held.P90) > 0.004 {
 				t.Errorf("%s, %s: %v, stated %v", name, op.name, got, c.Held)
+			}
+			if target := op.targetOf(name); target > 0 && got.MAPE > max(target, missed[name+" "+op.name]) {
+				t.Errorf("%s, %s: %v, target %v", name, op.name, got, target)
 			}
 			if c.From.Source != filepath.Base(path) {
 				t.Errorf("%s, %s: from %s, stated %s", name, op.name, filepath.Base(path), c.From.Source)

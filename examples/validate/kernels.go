@@ -346,15 +346,19 @@ func fitKernel(op operator, g costmodel.GPU, path string, worth bool) (*fitted, 
 		bounds = append(bounds, op.bound(g, s.Inputs)/s.Seconds-1)
 	}
 	f.Roofline = costmodel.AccuracyOf(bounds)
-	f.setTarget(op.target)
+	f.setTarget(op.targetOf(f.GPU))
 	return f, f.describe(c, out, worth)
 }
 
-func (f *fitted) setTarget(targets map[string]float64) {
-	target, ok := targets[f.GPU]
-	if !ok {
-		target = targets[""]
+// targetOf returns what is expected on a GPU, 0 if nothing is.
+func (op operator) targetOf(gpu string) float64 {
+	if target, ok := op.target[gpu]; ok {
+		return target
 	}
+	return op.target[""]
+}
+
+func (f *fitted) setTarget(target float64) {
 	f.Target, f.Met = target, target == 0 || f.Held.MAPE <= target
 }
 

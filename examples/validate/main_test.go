@@ -254,6 +254,10 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// missed are what two formats of experts reach beyond their target of 20 %, on
+// the GPUs whose kernels the form does not describe.
+var missed = map[string]float64{"H100 experts int4_wo": 0.23, "B200 experts int4_wo": 0.25, "H100 experts w4a16_mxfp4": 0.24}
+
 // One operator of one GPU, as an instance of all: better than the roofline by
 // far, and within its target. Long, all that have a target on all GPUs, but for
 // two formats of experts on the GPUs whose kernels the form does not describe.
@@ -263,7 +267,6 @@ func TestKernelTargets(t *testing.T) {
 	if long() {
 		only, some = "", operators
 	}
-	missed := map[string]float64{"H100 experts int4_wo": 0.23, "B200 experts int4_wo": 0.25, "H100 experts w4a16_mxfp4": 0.24}
 	fits, err := fitKernels(data, only, false, some...)
 	if err != nil {
 		t.Fatal(err)

@@ -89,7 +89,7 @@ func (k collective) fit(path string, g costmodel.GPU, gpus int) (*fitted, error)
 		bounds = append(bounds, k.turns*(n-1)/n*s.Inputs[0]/g.Link/s.Seconds-1)
 	}
 	f.Roofline = costmodel.AccuracyOf(bounds)
-	f.setTarget(map[string]float64{"": k.target})
+	f.setTarget(k.target)
 	return f, f.describe(best, out, false)
 }
 
