@@ -29,10 +29,10 @@ type loopReport struct {
 	// Tried is every reading that was looked at, with its cross-validated error
 	// on the fitted half.
 	Tried []triedReading `json:"readings_tried"`
-	// Bare is without a host term, on all rows; Spec is what a closed form
+	// Bare is without a host term, Catalogue of the catalogue's set-up as it is
+	// with the host of the engine, both on all rows; Spec is what a closed form
 	// without simulation reaches by the reference page.
-	Bare costmodel.Accuracy `json:"kernels_alone"`
-	// Catalogue is of the catalogue's set-up as it is, host included, on all rows.
+	Bare      costmodel.Accuracy `json:"kernels_alone"`
 	Catalogue costmodel.Accuracy `json:"catalogue"`
 	Spec      string             `json:"reference,omitempty"`
 	Host      loopHost           `json:"host"`
@@ -98,8 +98,8 @@ var references = map[string]string{
 // precisionOf names the catalogue's precision of a quantisation.
 var precisionOf = map[string]string{"": "bfloat16", "bf16": "bfloat16", "fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "nvfp4"}
 
-// reportLoops simulates the aggregated rows of dense models for whose GPU and
-// formats there are kernels; other rows are counted by reason.
+// reportLoops simulates the aggregated rows of models for whose GPU and formats
+// there are kernels; other rows are counted by reason.
 func reportLoops(o options, fits []*fitted) ([]*loopReport, map[string]int, error) {
 	path := filepath.Join(o.data, "endtoend", "closed_loop_ttft_tpot.csv.gz")
 	groups, skipped := map[string][]*loopRow{}, map[string]int{}

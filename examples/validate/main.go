@@ -11,10 +11,10 @@
 // layers.go to whole layers, wholesteps.go to static batches of engines.
 // closedloop.go composes kernels and simulates engines under a fixed number of
 // clients. runs.go replays recorded runs, request by request: recording.go reads
-// one, stack.go and kernelstack.go tell what a step takes on the device, replay.go
-// is the engine, hostfit.go finds what the host adds, compare.go the figures,
-// utilisation.go MFU and MBU.
-// platform.go maps names and splits samples, text.go and plot.go print.
+// one, stack.go and kernelstack.go with collectives.go tell what a step takes on
+// the device, replay.go is the engine, hostfit.go finds what the host adds,
+// compare.go the figures, utilisation.go MFU and MBU. platform.go maps names and
+// splits samples, text.go and plot.go print.
 package main
 
 import (
