@@ -25,8 +25,8 @@
 //
 // samples.go and fit.go find the coefficients of a formula in measurements,
 // fitkernels.go has the formulas of measured kernels, layers and steps.
-// measuredkernels.go puts fits of kernels in the place of an Efficiency's Kernels,
-// and kernelfits.go has those of the catalogue. table.go
+// measuredkernels.go and measuredattention.go put fits of kernels in the place of
+// an Efficiency's Kernels, and kernelfits.go has those of the catalogue. table.go
 // and tablegrid.go interpolate measurements. provenance.go is what all of them
 // belong to, energy.go what a run costs.
 //

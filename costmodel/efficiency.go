@@ -25,8 +25,8 @@ type Efficiency struct {
 	Exchange  Collective // between data-parallel groups, to the experts and back
 	Send      Collective // from one pipeline stage to the next
 
-	// Measured has fits to kernels of this GPU, which take the place of the
-	// Kernels above; nil means that those count.
+	// Measured has fits to kernels and collectives of this GPU, or of one alike,
+	// which take the place of what is above; nil means that it counts.
 	Measured *MeasuredKernels
 
 	Host HostTime

@@ -22,8 +22,11 @@ func newExchanges(s Setup) exchanges {
 		within: s.GPU.link(s.tp()), across: s.GPU.link(s.tp() * s.dp()), between: s.GPU.link(s.GPUs()),
 	}
 	e := s.Efficiency
-	l.reducing, l.exchanging = e.Measured.reduce(e.AllReduce, s.tp()), e.Exchange
-	if s.Exchange == GatherScatter {
+	l.reducing, l.exchanging = e.AllReduce, e.Exchange
+	if s.GPU.oneNode(s.tp()) {
+		l.reducing = e.Measured.reduce(e.AllReduce, s.tp())
+	}
+	if s.Exchange == GatherScatter && s.GPU.oneNode(s.tp()*s.dp()) {
 		l.exchanging = e.Measured.exchange(e.Exchange, s.dp())
 	}
 	l.toExperts, l.back = l.row, l.row

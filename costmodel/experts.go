@@ -99,7 +99,7 @@ func (e RoutedExperts) Tile(n float64) float64 {
 			return 16
 		}
 		return 64
-	case p.Compute == BF16 && narrow && p.Weights.Group == mxfp4.Group: // Marlin
+	case p.Weights == mxfp4 && p.Compute == BF16: // Marlin
 		for _, tile := range []float64{8, 16, 32, 48} {
 			if mean < 0.9*tile {
 				return tile

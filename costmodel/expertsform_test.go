@@ -68,12 +68,26 @@ func TestExpertsFollowTheLaws(t *testing.T) {
 	}
 }
 
-// The rule of vLLM for BF16; the others are of the libraries that it calls.
+// The rule of vLLM for BF16, and those of the libraries that it calls.
 func TestExpertsTile(t *testing.T) {
-	e := costmodel.RoutedExperts{Count: 128, PerPosition: 8, Ranks: 1}
-	for positions, want := range map[float64]float64{1: 16, 32: 16, 33: 32, 96: 32, 97: 64, 512: 64, 513: 128, 1e5: 128} {
-		if got := e.Tile(positions); got != want {
-			t.Errorf("%v positions: tiles of %v rows, want %v", positions, got, want)
+	for format, tiles := range map[string]map[float64]float64{
+		"bfloat16":    {1: 16, 32: 16, 33: 32, 96: 32, 97: 64, 512: 64, 513: 128, 1e5: 128},
+		"fp8":         {32: 16, 513: 128},
+		"fp8_block":   {64: 16, 65: 64},
+		"nvfp4":       {1: 8, 300: 32, 9999: 64},
+		"w4a16_mxfp4": {1: 8, 115: 8, 116: 16, 9999: 64},
+		"int4_wo":     {3: 4, 96: 16, 97: 64},
+	} {
+		e := costmodel.RoutedExperts{Count: 128, PerPosition: 8, Ranks: 1, Precision: precision(format)}
+		for positions, want := range tiles {
+			if got := e.Tile(positions); got != want {
+				t.Errorf("%s, %v positions: tiles of %v rows, want %v", format, positions, got, want)
+			}
 		}
+	}
+	// INT4 with groups of 32 is not MXFP4.
+	int4 := costmodel.Precision{Weights: costmodel.Format{ValueBytes: 0.5, ScaleBytes: 2, Group: 32}}
+	if got := (costmodel.RoutedExperts{Count: 128, PerPosition: 8, Ranks: 1, Precision: int4}).Tile(97); got != 64 {
+		t.Errorf("INT4: tiles of %v rows, want 64", got)
 	}
 }

@@ -362,10 +362,10 @@ func MixedForm() Form {
 }
 
 // ExpertsForm is the time of the routed experts of one layer on one GPU, with
-// BF16 results. Rows are the picks that its experts
-// compute and distinct the experts that have any; picks are those that pass
-// through the kernels around the products, of other ranks too unless they are
-// sorted out before. Matrices are those of one expert, three with a gate.
+// BF16 results. Rows are the picks that its experts compute and distinct the
+// experts that have any; picks are those that pass through the kernels around
+// the products, of other ranks too unless they are sorted out before. Matrices
+// are those of one expert, three with a gate.
 //
 //	floor + ‖ 2·values·blocks·rows of a tile/(compute·rate), weights of the distinct experts/(memory·bandwidth), chain·(h + I)·(rows of a tile/64)^exponent ‖ + activations/(activation·bandwidth)
 //

@@ -183,8 +183,9 @@ func (v *vectors) fill(rows float64, cost *OpCost) {
 	cost.add(&v.rate, w, v.rate.launch+norm(moved, v.least, 2), &lead)
 }
 
-// logitBytes are what sampling moves for each logit: it is converted from BF16
-// to FP32, written and read.
+// logitBytes are what sampling moves for each logit: it is read in BF16 and
+// written in FP32. In profiles of vLLM 0.19 a row takes as long as 6 to 8 bytes a
+// logit.
 const logitBytes = bf16 + 4
 
 // samplingLaunches are the element-wise kernels between logits and a token.

@@ -56,9 +56,12 @@ func (g GPU) FP8Rate() sim.FP8Rate {
 	return sim.FP8Rate(2 * g.Rate)
 }
 
+// oneNode reports whether n GPUs are all on one Link.
+func (g GPU) oneNode(n int) bool { return g.Node == 0 || n <= g.Node }
+
 // link returns the speed one way between n GPUs.
 func (g GPU) link(n int) float64 {
-	if g.Node > 0 && n > g.Node {
+	if !g.oneNode(n) {
 		return min(g.Link, g.Network)
 	}
 	return g.Link

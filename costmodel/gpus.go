@@ -115,7 +115,7 @@ var gpus = []GPU{
 // prefill attention, which hardly count: each borrows the other's. Those of
 // experts are of H100, H200 and B200 together, and borrowed elsewhere: an error
 // of 12 to 25 % up to 32 positions. Element-wise kernels reach 0.8 of the
-// bandwidth in aiconfigurator; their launches are part of the host's time. The
+// bandwidth in aiconfigurator; MeasuredKernels.Elementwise counts their launches. The
 // shares of the link are chosen between the measured bus bandwidths of vLLM's
 // all-reduce on 2, 4 and 8 GPUs, in GB/s: A100 202, 224, 232; B200 582, 655,
 // 756; H100 342, 360, 480; L40S 19, 4, 2; RTX PRO 6000 40, 31, 24. On 8 GPUs
@@ -193,9 +193,9 @@ var hosts = []struct {
 	// Llama-3.1-70B on 4 to 8 GPUs: 27 to 60 µs a sequence.
 	{"vLLM-0.12", HostTime{Step: 1200 * time.Microsecond, Sequence: 51 * time.Microsecond}},
 	// Two recorded runs on RTX PRO 6000, Llama-3.1-8B and Qwen3-30B-A3B: 20 and
-	// 24 µs a sequence, beside measured kernels. It schedules asynchronously; gpt-oss-120b on
-	// H100 (0.18) and B200 (0.15), closed loops, needs nothing beside its
-	// kernels.
+	// 23 µs a sequence, beside measured kernels. It schedules asynchronously.
+	// Closed loops of gpt-oss-120b on H100 (0.18) and B200 (0.15) need nothing
+	// beside their kernels.
 	{"vLLM-0.19", HostTime{Sequence: 22 * time.Microsecond}},
 	// Llama-3.1-8B on H100, closed loop, version 1.0.0rc3.
 	{"TensorRT-LLM-1.0", HostTime{Step: 300 * time.Microsecond, Sequence: 20 * time.Microsecond}},

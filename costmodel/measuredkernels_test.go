@@ -308,3 +308,78 @@ func TestMeasuredCollectives(t *testing.T) {
 		t.Errorf("gathering and scattering take %v s, want %v", cost[costmodel.Dispatch].Seconds, want)
 	}
 }
+
+// The routed experts of the busiest rank, with what passes through the kernels
+// around the products: picks of all ranks, unless they are sorted out before.
+func TestMeasuredExperts(t *testing.T) {
+	s, m := measuredSetup(t)
+	fit := started(t, costmodel.ExpertsForm(s.GPU, costmodel.Precision{}), map[string]float64{"skipped": 0.5})
+	m.Experts = map[costmodel.Precision]*costmodel.Calibration{{}: fit}
+	s.Model.MoE = costmodel.MoE{Layers: 2, Experts: 8, PerPosition: 2, Inner: 12}
+	s.TensorParallel, s.DataParallel, s.ExpertParallel = 2, 2, 2
+	e := costmodel.RoutedExperts{Count: 8, PerPosition: 2, Hidden: 8, Inner: 12, Ranks: 2, Shards: 2}
+	for exchange, picks := range map[costmodel.Exchange]float64{costmodel.GatherScatter: 20, costmodel.AllToAll: e.Picks(10)} {
+		s.Exchange = exchange
+		got := build(t, s).Breakdown(mixed)[costmodel.Routed].Seconds
+		if want := 2 * fit.Cold().Seconds(e.Picks(10), e.Distinct(10), picks, 3, 8, 6, e.Tile(10), 0); !near(got, want) {
+			t.Errorf("exchange %d: %v s, want %v", exchange, got, want)
+		}
+	}
+}
+
+// Windows bound what prompts and decodes see, and a precision without a fit
+// takes one that computes alike, with its own bytes.
+func TestMeasuredWindowsAndFormats(t *testing.T) {
+	s, m := measuredSetup(t)
+	s.Model.Window.Layers, s.Model.Window.Tokens = 2, 2
+	got := build(t, s).Breakdown(sim.Batch{Decodes: 2, Positions: 2, Context: 10, Prefills: []sim.Chunk{{Tokens: 3}}})
+	if want := 2 * m.Attention.Prefill.Cold().Seconds(1, 4, 2, 4, 3, 2); !near(got[costmodel.PrefillAttention].Seconds, want) {
+		t.Errorf("prompts in a window: %v s, want %v", got[costmodel.PrefillAttention].Seconds, want)
+	}
+	if want := 2 * m.Attention.Decode.Cold().Seconds(2, 4, 2, 4, 6, 2); !near(got[costmodel.DecodeAttention].Seconds, want) {
+		t.Errorf("decodes in a window: %v s, want %v", got[costmodel.DecodeAttention].Seconds, want)
+	}
+	for format, of := range map[string]string{"fp8_block": "fp8", "int4_wo": "bfloat16"} {
+		s, m := measuredSetup(t)
+		s.Model.Precision = precision(format)
+		form := costmodel.MatrixForm(s.GPU, precision(format))
+		want, err := costmodel.NewCalibration(form, m.Products[precision(of)].Values(), given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := build(t, s).Breakdown(mixed)[costmodel.QKV].Seconds
+		if want := 2 * want.Cold().Seconds(5, 32, 8); !near(got, want) {
+			t.Errorf("%s: %v s, want %v", format, got, want)
+		}
+	}
+}
+
+// A prompt in chunks does not attend faster than in one piece, whatever the
+// head dimension.
+func TestMeasuredChunksAreNotFaster(t *testing.T) {
+	for model, gpu := range map[string]string{"gpt-oss-120b": "B200", "Gemma-3-27B": "H100", "Qwen3-32B": "H100"} {
+		m := build(t, setup(t, model, gpu))
+		whole := m.Breakdown(sim.Batch{Prefills: []sim.Chunk{{Tokens: 32768}}})[costmodel.PrefillAttention].Seconds
+		chunks := 0.0
+		for at := 0; at < 32768; at += 4096 {
+			chunks += m.Breakdown(sim.Batch{Prefills: []sim.Chunk{{Tokens: 4096, Context: at}}})[costmodel.PrefillAttention].Seconds
+		}
+		if chunks < whole {
+			t.Errorf("%s: %v s in chunks, %v in one piece", model, chunks, whole)
+		}
+	}
+}
+
+// Curves of one node say nothing of others.
+func TestMeasuredCollectivesEndAtTheNode(t *testing.T) {
+	s := setup(t, "Qwen3-235B-A22B", "H100")
+	s.TensorParallel, s.DataParallel, s.ExpertParallel = 4, 4, 16
+	cost := build(t, s).Breakdown(sim.Batch{Decodes: 256, Positions: 256})
+	if least := cost[costmodel.Dispatch].Bytes / s.GPU.Network * (1 - 1e-9); cost[costmodel.Dispatch].Seconds < least {
+		t.Errorf("gathering between nodes takes %v s, the network %v", cost[costmodel.Dispatch].Seconds, least)
+	}
+	e := s.Efficiency.Measured
+	if got, want := e.Gather[8].Seconds(1<<26), 3.2e-5+7./8*(1<<26)/3.4e11; math.Abs(got/want-1) > 0.05 {
+		t.Errorf("gathering 64 MiB on 8 H100 takes %v s, want about %v", got, want)
+	}
+}

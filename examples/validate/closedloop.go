@@ -312,7 +312,7 @@ func (by reading) setup(m costmodel.Model, g costmodel.GPU, tp, ep int) costmode
 func hostOf(engine, version string) string {
 	name, _, _ := strings.Cut(engine, "-")
 	minor := 0
-	if _, err := fmt.Sscanf(version, "0.%d.", &minor); name == "vllm" && err == nil && minor < 14 {
+	if _, err := fmt.Sscanf(version, "0.%d", &minor); name == "vllm" && err == nil && minor < 14 {
 		return "vLLM-0.12"
 	}
 	if name == "trtllm" {

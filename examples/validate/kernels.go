@@ -394,6 +394,9 @@ func kernelProvenance(g costmodel.GPU, op operator, path string) costmodel.Prove
 			formats = f + " weights"
 		}
 	}
+	if strings.HasSuffix(op.name, "attention fp8") {
+		formats = "BF16, FP8 cache"
+	}
 	return costmodel.Provenance{Platform: g.Name, Formats: formats, Kernels: kernels, Layout: "one GPU",
 		Boundary: "one kernel in a CUDA graph, repeated", Source: filepath.Base(path)}
 }

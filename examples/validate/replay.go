@@ -317,7 +317,7 @@ func (r *replay) arrival(i int) float64 {
 // with an earlier one.
 func (r *replay) requests() []sim.Request {
 	size := r.rec.settings.blockSize
-	list := make([]sim.Request, len(r.rec.requests))
+	list, all := make([]sim.Request, len(r.rec.requests)), make([][]uint64, len(r.rec.requests))
 	for i, m := range r.rec.requests {
 		list[i] = sim.Request{ID: i, Arrival: at(r.arrival(i)), Prompt: m.Prompt, Output: m.Output, MaxOutput: m.Output}
 		if !r.rec.settings.prefixes {
@@ -330,9 +330,10 @@ func (r *replay) requests() []sim.Request {
 				continue
 			}
 			if j := r.shared[i]; b < r.rec.requests[j].Prompt/size {
-				ids[b] = uint64(j)<<32 | uint64(b)
+				ids[b] = all[j][b] // which it may share with a third one
 			}
 		}
+		all[i] = ids
 		list[i].Prefix, list[i].PrefixBlock = kv.HashIDs(nil, ids, r.rec.name), size
 	}
 	return list

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -159,7 +160,10 @@ func reportRun(o options, dir string, known map[runKey]*replay) (*runReport, err
 		seen[filepath.Base(f)] = true
 		key := runKey{f, report.fromKernels}
 		if known[key] == nil {
-			r, _, err := prepare(options{data: o.data, kernels: report.fromKernels}, f)
+			r, other, err := prepare(options{data: o.data, kernels: report.fromKernels}, f)
+			if err == nil && other.fromKernels != report.fromKernels {
+				err = errors.New("its steps are composed of kernels, those of this run are not")
+			}
 			if err != nil {
 				report.LeftOut = append(report.LeftOut, fmt.Sprintf("%s: %v", filepath.Base(f), err))
 				continue
