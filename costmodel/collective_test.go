@@ -2,6 +2,7 @@ package costmodel_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -260,5 +261,21 @@ func TestExplainStages(t *testing.T) {
 	if !near(two.FLOPs, one.FLOPs/2) || !near(float64(two.Counted), float64(one.Counted)/2) || !near(two.Bytes, one.Bytes/2) ||
 		!near(two.Sent, one.Sent/2) || !near(two.Seconds, one.Seconds) {
 		t.Errorf("one stage %+v, two %+v; want half of the work in the same time", one, two)
+	}
+}
+
+// The last stage samples, once.
+func TestStageSamples(t *testing.T) {
+	s := tinySetup()
+	s.PipelineParallel, s.Model.Vocab = 2, 1000
+	m := build(t, s)
+	cost := m.Breakdown(mixed)
+	layers := 0.0
+	for _, op := range []costmodel.Op{costmodel.QKV, costmodel.PrefillAttention, costmodel.DecodeAttention, costmodel.Output, costmodel.GateUp, costmodel.Down, costmodel.Elementwise} {
+		layers += cost[op].Seconds
+	}
+	ends := max(cost[costmodel.Embedding].Seconds, cost[costmodel.LMHead].Seconds+cost[costmodel.Sampling].Seconds)
+	if got, want := m.StageTime(mixed).Seconds(), layers/2+ends+cost[costmodel.Send].Seconds; cost[costmodel.Sampling].Seconds == 0 || math.Abs(got-want) > 1e-8 {
+		t.Errorf("the longest stage takes %v s, want %v", got, want)
 	}
 }

@@ -383,3 +383,13 @@ func TestMeasuredCollectivesEndAtTheNode(t *testing.T) {
 		t.Errorf("gathering 64 MiB on 8 H100 takes %v s, want about %v", got, want)
 	}
 }
+
+// Verified drafts multiply: with enough rows a decode waits for its operations,
+// which its form does not count.
+func TestMeasuredDecodesWaitForOperations(t *testing.T) {
+	s, _ := measuredSetup(t)
+	cost := build(t, s).Breakdown(sim.Batch{Decodes: 1, Positions: 4000, Context: 1e6})[costmodel.DecodeAttention]
+	if least := cost.FLOPs / s.GPU.Rate * (1 - 1e-9); cost.Seconds < least {
+		t.Errorf("%v s for %v FLOPs, which take %v", cost.Seconds, cost.FLOPs, least)
+	}
+}
