@@ -37,7 +37,7 @@ import (
 //
 // Accuracy of [NewSetup] as it is, mean error of the time per token in measured
 // closed loops of 4 to 512 clients: with vLLM 5.9 % for Llama-3.1-70B in FP8 and
-// 9.0 % in NVFP4 on B200, 10 % in FP8 on H100, 12 % for gpt-oss-120b on H100 and
+// 8.9 % in NVFP4 on B200, 10 % in FP8 on H100, 12 % for gpt-oss-120b on H100 and
 // 18 % on B200; with the host of vLLM 0.12 3.8 % for Qwen3-32B on H100, to whose
 // rows it was fitted; with that of TensorRT-LLM, fitted likewise, 6.2 % for
 // Llama-3.1-8B, and 6.7 % for Qwen3-32B and 15 % for Qwen3-235B-A22B in FP8 on H100.
