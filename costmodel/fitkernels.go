@@ -284,10 +284,9 @@ func decodeSeconds(bandwidth, cache float64, p, x []float64) float64 {
 // one head; the chain is its loop over the keys that it sees. A prompt of one
 // position has no tiles: it is computed by a kernel for decoding, with blocks
 // and rows as in [DecodeForm]. Keys and values are written by a kernel of their
-// own, which quantises them for a narrow cache; queries, keys,
-// values and results are read and written besides. Width is the factor of the
-// head dimension d. The terms add up: a smooth maximum describes the kernels
-// no better.
+// own, which quantises them for a narrow cache; queries, keys, values and results
+// are read and written besides. Width is the factor of the head dimension d. The
+// terms add up: a smooth maximum describes the kernels no better.
 //
 // In a window, 0 meaning none, a position sees so many tokens, itself
 // included: A is that of [Attention]. The kernels for windows are others, and
@@ -370,9 +369,9 @@ func MixedForm() Form {
 //	floor + ‖ 2·values·blocks·rows of a tile/(compute·rate), weights of the distinct experts/(memory·bandwidth), chain·(h + I)·(rows of a tile/64)^exponent ‖ + activations/(activation·bandwidth)
 //
 // Values are those of one expert. Its rows are computed in blocks as high as a
-// tile of the kernel, which the engine chooses ([RoutedExperts.Tile]): at least one for
-// each distinct expert, and on average the last one of each is half full. The
-// chain is the loops of one tile over the hidden and the inner size; higher
+// tile of the kernel, which the engine chooses ([RoutedExperts.Tile]): at least
+// one for each distinct expert, and on average the last one of each is half full.
+// The chain is the loops of one tile over the hidden and the inner size; higher
 // tiles take shorter steps, so that theirs are slower. A pick of another rank
 // costs skipped times what a row costs in activations. Tuned is 1 for shapes
 // whose tiles the engine has been tuned for on this GPU, which multiplies the

@@ -54,8 +54,9 @@ func (k *measuredAttention) prompts(b *sim.Batch, a *attending) float64 {
 }
 
 // Attention to cached tokens, which no benchmark of kernels has: read off vLLM
-// 0.19 on RTX PRO 6000, of which the formula is 5 to 8 % off, and 6 % off Vidur's
-// of Llama-2-7B on A100.
+// 0.19 on RTX PRO 6000. There prompts behind 2048 tokens and more are 6 to 8 %
+// off; what cached tokens add to a chunk of Llama-2-7B in Vidur's profile of A100,
+// which had no part in it, is 10 % off.
 const (
 	// lastWave is the part of a block's time for which the last wave of blocks
 	// keeps a GPU waiting.

@@ -64,3 +64,43 @@ func TestAttentionOfLayers(t *testing.T) {
 		}
 	}
 }
+
+// What cached keys add to a chunk, on another GPU with another engine, which had
+// no part in how fast they are said to be. The chunks themselves take that
+// engine's kernel several times as long as those that the catalogue has.
+func TestCachedPromptsElsewhere(t *testing.T) {
+	data := shared(t)
+	s, err := costmodel.NewSetup("Llama-2-7B", "A100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := costmodel.NewTransformer(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := func(chunk, cached int) float64 {
+		b := sim.Batch{Prefills: []sim.Chunk{{Tokens: chunk, Context: cached}}}
+		return m.Breakdown(b)[costmodel.PrefillAttention].Seconds / float64(s.Model.Layers)
+	}
+	took := map[[2]int]float64{}
+	columns := []string{"phase", "batch_size", "chunk_tokens", "kv_cache_tokens", "median_ms"}
+	err = readCSV(filepath.Join(data, "layers", "vidur_attention_sample_a100_llama2_7b_tp1.csv.gz"), columns, func(r *row) {
+		if r.text("phase") != "decode" && r.count("batch_size") == 1 {
+			took[[2]int{r.count("chunk_tokens"), r.count("kv_cache_tokens")}] = r.number("median_ms") * 1e-3
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errors []float64
+	for at, seconds := range took {
+		if fresh := took[[2]int{at[0], 0}]; fresh > 0 && at[1] >= 1024 {
+			errors = append(errors, (layer(at[0], at[1])-layer(at[0], 0))/(seconds-fresh)-1)
+		}
+	}
+	a := costmodel.AccuracyOf(errors)
+	t.Logf("what cached tokens add on A100: %v", a)
+	if a.N < 15 || a.MAPE > 0.12 {
+		t.Errorf("%v, limit 12 %%", a)
+	}
+}
